@@ -1,0 +1,13 @@
+# One GoogleTest program a folder of test/core; all link the one core library.
+find_package(GTest REQUIRED)
+file(GLOB test_folders RELATIVE ${CMAKE_SOURCE_DIR}/test/core CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/core/*)
+foreach(folder ${test_folders})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/core/${folder}/*_test.cpp)
+  if(NOT sources)
+    continue()
+  endif()
+  add_executable(tilewright_test_${folder} ${sources})
+  target_link_libraries(tilewright_test_${folder} PRIVATE tilewright_core GTest::gtest GTest::gtest_main)
+  target_compile_definitions(tilewright_test_${folder} PRIVATE TILEWRIGHT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${folder} COMMAND tilewright_test_${folder})
+endforeach()
