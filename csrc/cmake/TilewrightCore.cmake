@@ -20,7 +20,7 @@ include(TilewrightNvidia)
 include(TilewrightEmbed)
 
 set(core_objects)
-foreach(folder ${TILEWRIGHT_FOLDERS})
+foreach(folder ${TILEWRIGHT_CORE_FOLDERS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${folder}/*.cpp)
   list(APPEND sources ${generated_sources_${folder}})
   if(NOT sources)

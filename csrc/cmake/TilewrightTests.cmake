@@ -11,3 +11,20 @@ foreach(folder ${test_folders})
   target_compile_definitions(tilewright_test_${folder} PRIVATE TILEWRIGHT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${folder} COMMAND tilewright_test_${folder})
 endforeach()
+
+# The text tests: lit runs every .tw file with RUN lines, in parallel (test/core/lit.cfg.py). They need the tools of
+# the build, FileCheck and Python, so only a build of the core has them.
+file(GLOB_RECURSE text_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/core/*.tw)
+if(TILEWRIGHT_BUILD_CORE AND text_tests)
+  get_filename_component(python_dir "${TILEWRIGHT_PYTHON}" DIRECTORY)
+  find_program(TILEWRIGHT_LIT NAMES lit lit.py
+    HINTS ${python_dir} ${CMAKE_SOURCE_DIR}/.venv/bin ${LLVM_LIB_DIR}/../build/utils/lit)
+  find_program(TILEWRIGHT_FILECHECK NAMES FileCheck FileCheck-19 HINTS ${LLVM_LIB_DIR}/../bin NO_DEFAULT_PATH)
+  if(TILEWRIGHT_LIT AND TILEWRIGHT_FILECHECK)
+    get_filename_component(filecheck_dir ${TILEWRIGHT_FILECHECK} DIRECTORY)
+    add_test(NAME text COMMAND ${TILEWRIGHT_LIT} -v --param build=${CMAKE_BINARY_DIR}
+      --param filecheck_dir=${filecheck_dir} ${CMAKE_SOURCE_DIR}/test/core)
+  else()
+    message(WARNING "no lit or FileCheck here (llvm-19-tools has both): the text tests are left out")
+  endif()
+endif()

@@ -70,7 +70,8 @@ struct Thrower {
 }  // namespace tilewright
 
 // An invariant of ours: throws InternalError with the streamed text. Stream both sides of a comparison.
-#define TW_CHECK(condition) \
-  (condition) ? (void)0     \
-              : ::tilewright::detail::Thrower() & \
-                    ::tilewright::detail::FailedCheck<::tilewright::InternalError>(__FILE__, __LINE__, #condition) << ""
+#define TW_CHECK(condition)               \
+  (condition)                             \
+      ? (void)0                           \
+      : ::tilewright::detail::Thrower() & \
+            ::tilewright::detail::FailedCheck<::tilewright::InternalError>(__FILE__, __LINE__, #condition) << ""
