@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost/footprint.h"
+#include "ir/condition.h"
 #include "ir/context.h"
 #include "ir/group.h"
 
@@ -22,15 +23,6 @@ struct Schedule {
 };
 std::string print(const Schedule& s);
 Schedule parse_schedule(std::string_view text);
-
-// When a variant may run. The plan tests it at each call; an empty condition always holds.
-struct Condition {
-  int64_t pointer_alignment = 1;    // every tensor pointer is a multiple of it (bytes)
-  bool index_32bit = false;         // every byte offset that the kernel computes is below 2^31
-  std::vector<std::pair<Expr, int64_t>> divisible;   // expression is a multiple
-  std::vector<std::pair<Expr, int64_t>> at_most;     // expression <= bound
-  friend bool operator==(const Condition&, const Condition&) = default;
-};
 
 struct Candidate {
   Schedule schedule;
