@@ -18,20 +18,16 @@ from pathlib import Path
 import lit.formats
 
 source = Path(__file__).resolve().parent
-build = Path(lit_config.params.get("build", source.parents[1] / "build")).resolve()  # noqa: F821
-filecheck_dir = lit_config.params.get("filecheck_dir", "/usr/lib/llvm-19/bin")  # noqa: F821
+build = Path(lit_config.params.get("build", source.parents[1] / "build")).resolve()
+filecheck_dir = lit_config.params.get("filecheck_dir", "/usr/lib/llvm-19/bin")
 
-config.name = "text"  # noqa: F821
-config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
-config.suffixes = [".tw"]  # noqa: F821
-config.excludes = ["inputs"]  # noqa: F821
-config.test_source_root = str(source)  # noqa: F821
-config.test_exec_root = str(build / "test" / "core")  # noqa: F821
-config.substitutions.append(  # noqa: F821
-    ("%expect", f"{shlex.quote(sys.executable)} {shlex.quote(str(source / 'expect.py'))}")
-)
-config.environment["PATH"] = os.pathsep.join(  # noqa: F821
-    [str(build / "bin"), filecheck_dir, config.environment["PATH"]]  # noqa: F821
-)
+config.name = "text"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".tw"]
+config.excludes = ["inputs"]
+config.test_source_root = str(source)
+config.test_exec_root = str(build / "test" / "core")
+config.substitutions.append(("%expect", f"{shlex.quote(sys.executable)} {shlex.quote(str(source / 'expect.py'))}"))
+config.environment["PATH"] = os.pathsep.join([str(build / "bin"), filecheck_dir, config.environment["PATH"]])
 if "TILEWRIGHT_BLESS" in os.environ:
-    config.environment["TILEWRIGHT_BLESS"] = os.environ["TILEWRIGHT_BLESS"]  # noqa: F821
+    config.environment["TILEWRIGHT_BLESS"] = os.environ["TILEWRIGHT_BLESS"]
