@@ -15,9 +15,9 @@ namespace tilewright {
 // Which nodes of a graph become kernels, which stay calls of PyTorch, and why.
 //
 // `graph` is what the passes left: native nodes and calls. `source` is the same graph before `decompose`: calls only;
-// the origins of graph's nodes are indices of source's nodes. A value of one and the value of the same name of the other
-// are the same tensor, so a step of either kind finds its operands by name: what a step reads is a parameter or was
-// written by an earlier step.
+// the origins of graph's nodes are indices of source's nodes. A value of one and the value of the same name of the
+// other are the same tensor, so a step of either kind finds its operands by name: what a step reads is a parameter or
+// was written by an earlier step.
 //
 //   graph                                   steps
 //   %0 = call aten.mm.default(%x, %w)       call   aten.mm.default                      writes %0
@@ -60,7 +60,7 @@ struct InPlace {
 };
 
 struct Decision {
-  std::string what;                // "fuse", "refuse", "recompute", "give back", "keep call", "view", "in place"
+  std::string what;  // "fuse", "refuse", "recompute", "give back", "keep call", "view", "in place"
   std::string why;
   std::vector<std::string> nodes;  // the user's operators or the graph's values it is about
   double before_us = 0;            // T of the steps concerned if it were not so, and as it was decided
