@@ -37,7 +37,7 @@ struct Kernel {
   Time time;
 };
 
-struct Step {
+struct PartitionStep {
   enum class Kind : uint8_t {
     kGroup,   // kernels[kernel]
     kCall,    // `node`, a call or host step of graph
@@ -70,7 +70,7 @@ struct Decision {
 
 struct Partition {
   std::vector<Kernel> kernels;
-  std::vector<Step> steps;  // in an order that respects all dependencies
+  std::vector<PartitionStep> steps;  // in an order that respects all dependencies
   std::vector<InPlace> in_place;
   std::vector<Decision> decisions;
   // Every step is of source, whose outputs are then to be returned; otherwise graph's are.
