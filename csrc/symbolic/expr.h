@@ -19,7 +19,7 @@ namespace tilewright {
 // Expressions are immutable values, cheap to copy. Arithmetic that overflows int64 throws UserError.
 class Expr {
  public:
-  Expr(int64_t value = 0);  // NOLINT: an integer is an expression
+  Expr(int64_t value = 0) : value_(value) {}  // NOLINT: an integer is an expression
   static Expr symbol(std::string name);
 
   std::optional<int64_t> constant() const;
@@ -46,23 +46,30 @@ class Expr {
   friend bool operator<(const Expr& a, const Expr& b);  // a total order for containers, not a comparison of values
   friend std::ostream& operator<<(std::ostream& out, const Expr& e);
 
-  // One node of the canonical tree, for the code generator and the analyses.
+  // One node of the canonical tree, for the code generator and the analyses. A sum or product has two or more operands
+  // (of a product with a coefficient the first is that constant), floordiv, mod, min and max have two.
   enum class Kind : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
   Kind kind() const;
   std::vector<Expr> operands() const;
   const std::string& symbol_name() const;
 
+  struct Data;  // symbolic/expr_data.h
+
  private:
-  struct Data;
+  friend struct ExprAccess;
   explicit Expr(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  // A constant is its value alone, without an allocation; else data_ is set and value_ is 0.
+  int64_t value_ = 0;
   std::shared_ptr<const Data> data_;
 };
 
-Expr ceildiv(const Expr& a, const Expr& b);
+Expr ceildiv(const Expr& a, const Expr& b);  // for b > 0
 // Product of all; 1 for an empty list.
 Expr product(const std::vector<Expr>& factors);
 // Reads the text form; throws UserError with the column.
 Expr parse_expr(std::string_view text);
+class Reader;
+Expr read_expr(Reader& reader);
 
 inline constexpr int64_t kNoUpperBound = INT64_MAX;
 
@@ -74,6 +81,7 @@ struct Symbol {
   int64_t upper = kNoUpperBound;
   int64_t divisor = 1;  // every value is a multiple of it
   bool unbacked = false;
+  friend bool operator==(const Symbol&, const Symbol&) = default;
 };
 
 struct Range {
@@ -82,8 +90,9 @@ struct Range {
 
 class SymbolTable {
  public:
-  void add(Symbol symbol);
+  void add(Symbol symbol);  // its name must be new
   const Symbol* find(std::string_view name) const;
+  Symbol* find(std::string_view name);
   const std::vector<Symbol>& symbols() const { return symbols_; }
 
   Range range(const Expr& e) const;
