@@ -81,7 +81,10 @@ def fetch_nvidia_wheels(folder: Path) -> None:
 
 
 class CMakeBuild(build_ext):
-    """Builds the core and tilewright/_C with CMake, straight into the place where setuptools wants the extension."""
+    """Builds the core and tilewright/_C with CMake, straight into the place where setuptools wants the extension.
+
+    TILEWRIGHT_CORE_LIBRARY names a core that is already built: then only the files with torch headers are compiled.
+    """
 
     def build_extension(self, ext: Extension) -> None:
         package = Path(self.get_ext_fullpath(ext.name)).resolve().parent
@@ -92,8 +95,11 @@ class CMakeBuild(build_ext):
             "-DTILEWRIGHT_BUILD_TESTS=OFF",
             f"-DTILEWRIGHT_PYTHON={sys.executable}",
             f"-DTILEWRIGHT_MODULE_DIR={package}",
-            *nvidia_files(build / "nvidia"),
         ]
+        if core := os.environ.get("TILEWRIGHT_CORE_LIBRARY"):
+            options += ["-DTILEWRIGHT_BUILD_CORE=OFF", f"-DTILEWRIGHT_CORE_LIBRARY={core}"]
+        else:
+            options += nvidia_files(build / "nvidia")
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", *options], check=True)
         subprocess.run(["cmake", "--build", str(build), "--target", "tilewright_python"], check=True)
 
