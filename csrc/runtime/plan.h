@@ -17,7 +17,7 @@ namespace tilewright {
 // parameters, and where each value dies. Values live in numbered slots; parameters fill the first ones.
 //
 //   plan @softmax($0: bf16[s0, 768] strides [768, 1], $1: f32[768] strides [1], $2: int)
-//     symbols (s0 = $0.size(0), s1 = $2)
+//     symbols (s0 = size($0, 0), s1 = $2)
 //   {
 //     $3 = launch "mul_amax"($0, $1) symbols (s0 = s0)
 //       variant "a41c" if align 16 index32 divisible (s0, 8) at_most (s0, 4096)

@@ -1,0 +1,228 @@
+#include "runtime/executor.h"
+
+#include <sstream>
+
+#include "runtime/launch.h"
+#include "runtime/small_array.h"
+
+namespace tilewright {
+
+namespace {
+
+// A symbol's source made ready: symbol = (read - constant) / factor.
+struct Binding {
+  int symbol;
+  Slot slot;
+  SymbolBinding::Source source;
+  int dim;
+  int64_t factor, constant;
+};
+
+int64_t read(const Binding& binding, Caller& caller) {
+  switch (binding.source) {
+    case SymbolBinding::Source::kInt:
+      return caller.integer(binding.slot);
+    case SymbolBinding::Source::kSize:
+      return caller.tensor(binding.slot).sizes[binding.dim];
+    default:
+      return caller.tensor(binding.slot).strides[binding.dim];
+  }
+}
+
+// A tensor parameter that a kernel reads or writes: the kernel is made for these sizes and strides.
+struct ParameterCheck {
+  Slot slot;
+  std::vector<SizeProgram> sizes, strides;
+  bool may_copy;
+};
+
+std::string list_text(std::span<const int64_t> values) {
+  std::ostringstream out;
+  out << "[";
+  for (size_t i = 0; i < values.size(); ++i) out << (i ? ", " : "") << values[i];
+  out << "]";
+  return out.str();
+}
+
+}  // namespace
+
+struct Executor::Prepared {
+  std::vector<Binding> at_entry;
+  std::vector<std::vector<Binding>> after_step;
+  std::vector<ParameterCheck> checks;
+  std::vector<std::unique_ptr<LaunchRunner>> launches;  // by step; null for other steps
+  struct PreparedView {
+    std::vector<SizeProgram> sizes, strides;
+    SizeProgram offset;
+  };
+  std::vector<PreparedView> views;  // by step
+
+  void check_parameters(Caller& caller, std::span<const int64_t> symbols) const;
+};
+
+namespace {
+
+std::vector<SizeProgram> programs(const std::vector<Expr>& expressions, const SymbolIndex& index) {
+  std::vector<SizeProgram> result;
+  for (const Expr& e : expressions) result.emplace_back(e, index);
+  return result;
+}
+
+// Slots whose value may be replaced by a copy: not written, not returned, and not the memory that a view or a call's
+// result may share.
+std::vector<bool> copyable_slots(const Plan& plan) {
+  std::vector<bool> may_copy(plan.slots(), true);
+  for (const Step& step : plan.steps) {
+    if (const auto* launch = std::get_if<Launch>(&step)) {
+      for (const LaunchOutput& output : launch->outputs) {
+        if (output.into != kNoSlot) may_copy[output.into] = false;
+      }
+    } else if (const auto* copy = std::get_if<Copy>(&step)) {
+      may_copy[copy->into] = false;
+    } else if (!std::holds_alternative<Free>(step)) {
+      for (Slot slot : reads(step)) may_copy[slot] = false;
+    }
+  }
+  for (const PlanArg& output : plan.outputs) {
+    if (const PlanArg::SlotRef* ref = output.slot()) may_copy[ref->slot] = false;
+  }
+  return may_copy;
+}
+
+Binding prepare(const SymbolBinding& binding, const SymbolIndex& index) {
+  const auto at = [&](int64_t value) { return binding.value.evaluate({{binding.symbol, value}}); };
+  return {index.find(binding.symbol), binding.slot, binding.source, binding.dim, at(1) - at(0), at(0)};
+}
+
+void bind_values(const std::vector<Binding>& bindings, Caller& caller, std::span<int64_t> symbols) {
+  for (const Binding& binding : bindings) {
+    const int64_t value = read(binding, caller) - binding.constant;
+    if (value % binding.factor != 0) {
+      throw UserError("$" + std::to_string(binding.slot) + ": " + std::to_string(value + binding.constant) +
+                      " is not " + std::to_string(binding.factor) + " times a size plus " +
+                      std::to_string(binding.constant));
+    }
+    symbols[binding.symbol] = value / binding.factor;
+  }
+}
+
+}  // namespace
+
+Executor::Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSource> kernels,
+                   std::shared_ptr<Device> device)
+    : plan_(std::move(plan)),
+      kernels_(std::move(kernels)),
+      device_(std::move(device)),
+      prepared_(std::make_unique<Prepared>()) {
+  if (const std::vector<std::string> errors = verify(*plan_); !errors.empty()) {
+    std::string text = "the plan is not valid:";
+    for (const std::string& error : errors) text += "\n  " + error;
+    throw InternalError(text);
+  }
+  for (const SymbolBinding& binding : plan_->symbols) symbols_.add(binding.symbol);
+
+  prepared_->after_step.resize(plan_->steps.size());
+  prepared_->launches.resize(plan_->steps.size());
+  prepared_->views.resize(plan_->steps.size());
+  std::vector<int> filled_by(plan_->slots(), -1);
+  const std::vector<bool> may_copy = copyable_slots(*plan_);
+  std::vector<bool> is_checked(plan_->parameters.size(), false);
+  for (size_t i = 0; i < plan_->steps.size(); ++i) {
+    const Step& step = plan_->steps[i];
+    for (Slot slot : fills(step)) filled_by[slot] = static_cast<int>(i);
+    if (const auto* view = std::get_if<View>(&step)) {
+      prepared_->views[i] = {programs(view->type.shape, symbols_), programs(view->type.strides.value(), symbols_),
+                             SizeProgram(view->type.offset.value_or(Expr(0)), symbols_)};
+    }
+    const auto* launch = std::get_if<Launch>(&step);
+    if (!launch) continue;
+    prepared_->launches[i] =
+        std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
+    for (const LaunchInput& input : launch->inputs) {
+      if (input.kind != LaunchInput::Kind::kPointer || input.slot >= static_cast<Slot>(is_checked.size())) continue;
+      const Type& type = plan_->parameters[input.slot];
+      if (is_checked[input.slot] || !type.strides) continue;
+      is_checked[input.slot] = true;
+      prepared_->checks.push_back({input.slot, programs(type.shape, symbols_), programs(*type.strides, symbols_),
+                                   may_copy[input.slot]});
+    }
+  }
+  for (const SymbolBinding& binding : plan_->symbols) {
+    const int step = filled_by[binding.slot];
+    (step < 0 ? prepared_->at_entry : prepared_->after_step[step]).push_back(prepare(binding, symbols_));
+  }
+}
+
+Executor::~Executor() = default;
+
+// Sizes must be those that the kernels are made for; other strides are met with a copy where nobody else looks at the
+// memory. Strides of dimensions of size 1 do not count.
+void Executor::Prepared::check_parameters(Caller& caller, std::span<const int64_t> symbols) const {
+  for (const ParameterCheck& check : checks) {
+    const TensorView tensor = caller.tensor(check.slot);
+    const size_t rank = check.sizes.size();
+    SmallArray<int64_t, 16> sizes(rank), strides(rank);
+    bool same_sizes = tensor.sizes.size() == rank, same_strides = true, is_empty = false;
+    for (size_t d = 0; same_sizes && d < rank; ++d) {
+      sizes[d] = check.sizes[d](symbols);
+      strides[d] = check.strides[d](symbols);
+      same_sizes = tensor.sizes[d] == sizes[d];
+      is_empty |= sizes[d] == 0;
+      same_strides &= sizes[d] == 1 || tensor.strides[d] == strides[d];
+    }
+    if (!same_sizes) {
+      for (size_t d = 0; d < rank; ++d) sizes[d] = check.sizes[d](symbols);
+      throw UserError("input " + std::to_string(check.slot) + " has the sizes " + list_text(tensor.sizes) +
+                      ", the graph was compiled for " + list_text(sizes));
+    }
+    if (same_strides || is_empty) continue;
+    if (!check.may_copy) {
+      throw UserError("input " + std::to_string(check.slot) + " has the strides " + list_text(tensor.strides) +
+                      ", the graph was compiled for " + list_text(strides) + " and shares its memory with the result");
+    }
+    caller.restride(check.slot, strides);
+  }
+}
+
+void Executor::run(Caller& caller, std::vector<int64_t>& symbols) const {
+  symbols.assign(symbols_.size(), 0);
+  bind_values(prepared_->at_entry, caller, symbols);
+  prepared_->check_parameters(caller, symbols);
+  for (size_t i = 0; i < plan_->steps.size(); ++i) {
+    const Step& step = plan_->steps[i];
+    if (prepared_->launches[i]) {
+      prepared_->launches[i]->run(caller, symbols);
+    } else if (const auto* call = std::get_if<Call>(&step)) {
+      caller.call(i, *call, symbols);
+    } else if (const auto* free = std::get_if<Free>(&step)) {
+      for (Slot slot : free->slots) caller.drop(slot);
+    } else if (const auto* view = std::get_if<View>(&step)) {
+      const Prepared::PreparedView& prepared = prepared_->views[i];
+      const size_t rank = prepared.sizes.size();
+      SmallArray<int64_t, 16> sizes(rank), strides(rank);
+      for (size_t d = 0; d < rank; ++d) {
+        sizes[d] = prepared.sizes[d](symbols);
+        strides[d] = prepared.strides[d](symbols);
+      }
+      caller.view(view->result, view->base, sizes, strides, prepared.offset(symbols));
+    } else if (const auto* copy = std::get_if<Copy>(&step)) {
+      caller.copy(copy->from, copy->into);
+    } else {
+      caller.host(i, std::get<Host>(step), symbols);
+    }
+    if (!prepared_->after_step[i].empty()) bind_values(prepared_->after_step[i], caller, symbols);
+  }
+}
+
+std::vector<Executor::VariantCount> Executor::counts() const {
+  std::vector<VariantCount> result;
+  for (size_t i = 0; i < prepared_->launches.size(); ++i) {
+    if (!prepared_->launches[i]) continue;
+    for (const LaunchRunner::Count& count : prepared_->launches[i]->counts()) {
+      result.push_back({i, count.key, count.launches});
+    }
+  }
+  return result;
+}
+
+}  // namespace tilewright
