@@ -57,5 +57,8 @@ struct Type {
   friend bool operator==(const Type&, const Type&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const Type& t);
+// Reads the text form where the reader stands; graphs and plans share it.
+class Reader;
+Type read_type(Reader& reader);
 
 }  // namespace tilewright

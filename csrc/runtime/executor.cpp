@@ -136,15 +136,14 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSourc
     }
     const auto* launch = std::get_if<Launch>(&step);
     if (!launch) continue;
-    prepared_->launches[i] =
-        std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
+    prepared_->launches[i] = std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
     for (const LaunchInput& input : launch->inputs) {
       if (input.kind != LaunchInput::Kind::kPointer || input.slot >= static_cast<Slot>(is_checked.size())) continue;
       const Type& type = plan_->parameters[input.slot];
       if (is_checked[input.slot] || !type.strides) continue;
       is_checked[input.slot] = true;
-      prepared_->checks.push_back({input.slot, programs(type.shape, symbols_), programs(*type.strides, symbols_),
-                                   may_copy[input.slot]});
+      prepared_->checks.push_back(
+          {input.slot, programs(type.shape, symbols_), programs(*type.strides, symbols_), may_copy[input.slot]});
     }
   }
   for (const SymbolBinding& binding : plan_->symbols) {

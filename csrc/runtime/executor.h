@@ -23,8 +23,8 @@ class Executor {
   Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSource> kernels, std::shared_ptr<Device> device);
   ~Executor();
 
-  // The caller's slots of the plan's parameters are filled; afterwards those that the outputs name are. `symbols` receives
-  // the values of the symbols, by number, for outputs that are expressions.
+  // The caller's slots of the plan's parameters are filled; afterwards those that the outputs name are. `symbols`
+  // receives the values of the symbols, by number, for outputs that are expressions.
   void run(Caller& caller, std::vector<int64_t>& symbols) const;
 
   const Plan& plan() const { return *plan_; }

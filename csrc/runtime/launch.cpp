@@ -20,9 +20,9 @@ float float_of_half(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const uint32_t sign = static_cast<uint32_t>(bits >> 15) << 31, fraction = bits & 1023;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  const float magnitude =
-      exponent == 0 ? static_cast<float>(fraction) * 0x1p-24f
-                    : std::bit_cast<float>(static_cast<uint32_t>(exponent + 112) << 23 | fraction << 13);
+  const float magnitude = exponent == 0
+                              ? static_cast<float>(fraction) * 0x1p-24f
+                              : std::bit_cast<float>(static_cast<uint32_t>(exponent + 112) << 23 | fraction << 13);
   return sign ? -magnitude : magnitude;
 }
 
@@ -184,8 +184,8 @@ void LaunchRunner::allocate_outputs(Caller& caller, std::span<const int64_t> pla
   }
 }
 
-// A kernel that writes to an input's memory reads its other inputs as they were: one that shares memory with the written
-// tensor is replaced by a copy first.
+// A kernel that writes to an input's memory reads its other inputs as they were: one that shares memory with the
+// written tensor is replaced by a copy first.
 void LaunchRunner::part_overlapping_inputs(Caller& caller) const {
   for (const Output& output : outputs_) {
     if (output.into == kNoSlot) continue;

@@ -28,9 +28,12 @@ bool same_loc(const LocPtr& a, const LocPtr& b) { return a == b || (a && b && *a
 bool operator==(const PlanArg& a, const PlanArg& b) { return a.data == b.data; }
 
 bool operator==(const Launch& a, const Launch& b) {
-  const auto same_line = [](const auto& x, const auto& y) { return x.first == y.first && same_loc(x.second, y.second); };
+  const auto same_line = [](const auto& x, const auto& y) {
+    return x.first == y.first && same_loc(x.second, y.second);
+  };
   return a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs && a.symbols == b.symbols &&
-         a.variants == b.variants && std::equal(a.lines.begin(), a.lines.end(), b.lines.begin(), b.lines.end(), same_line);
+         a.variants == b.variants &&
+         std::equal(a.lines.begin(), a.lines.end(), b.lines.begin(), b.lines.end(), same_line);
 }
 
 bool operator==(const Call& a, const Call& b) {
@@ -43,9 +46,7 @@ bool operator==(const Host& a, const Host& b) {
          same_loc(a.loc, b.loc);
 }
 
-bool operator==(const View& a, const View& b) {
-  return a.base == b.base && a.result == b.result && a.type == b.type;
-}
+bool operator==(const View& a, const View& b) { return a.base == b.base && a.result == b.result && a.type == b.type; }
 
 bool operator==(const Copy& a, const Copy& b) { return a.from == b.from && a.into == b.into; }
 
@@ -149,7 +150,8 @@ std::optional<Linear> linear_in_one_symbol(const Expr& e) {
   const std::vector<std::string> symbols = e.symbols();
   if (symbols.size() != 1) return std::nullopt;
   const auto at = [&](int64_t value) { return e.evaluate({{symbols[0], value}}); };
-  const std::set<Expr::Kind> polynomial = {Expr::Kind::kConstant, Expr::Kind::kSymbol, Expr::Kind::kAdd, Expr::Kind::kMul};
+  const std::set<Expr::Kind> polynomial = {Expr::Kind::kConstant, Expr::Kind::kSymbol, Expr::Kind::kAdd,
+                                           Expr::Kind::kMul};
   const auto is_polynomial = [&](const auto& self, const Expr& node) -> bool {
     if (!polynomial.count(node.kind())) return false;
     for (const Expr& operand : node.operands()) {
@@ -178,7 +180,8 @@ void bind_symbols(Plan& plan, const std::vector<Type>& types, const std::vector<
   TW_CHECK(types.size() == slots.size()) << types.size() << " types, " << slots.size() << " slots";
   using Source = SymbolBinding::Source;
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i].kind == TypeKind::kInt && types[i].value) add_binding(plan, *types[i].value, slots[i], Source::kInt, 0);
+    if (types[i].kind == TypeKind::kInt && types[i].value)
+      add_binding(plan, *types[i].value, slots[i], Source::kInt, 0);
   }
   for (size_t i = 0; i < types.size(); ++i) {
     if (!types[i].is_tensor()) continue;
@@ -262,7 +265,8 @@ class PlanChecker {
       for (const auto& [e, bound] : variant.condition.at_most) used.push_back(e);
       for (const Expr& e : used) {
         for (const std::string& symbol : e.symbols()) {
-          if (!body.count(symbol)) error("the condition of variant " + variant.key + " uses " + symbol + ", which is not the kernel's");
+          if (!body.count(symbol))
+            error("the condition of variant " + variant.key + " uses " + symbol + ", which is not the kernel's");
         }
       }
     }

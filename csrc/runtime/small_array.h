@@ -7,8 +7,8 @@
 
 namespace tilewright {
 
-// An array whose length is known when it is made, on the stack up to kInline elements: what a launch needs is short, and a
-// run allocates nothing.
+// An array whose length is known when it is made, on the stack up to kInline elements: what a launch needs is short,
+// and a run allocates nothing.
 template <typename T, size_t kInline>
 class SmallArray {
  public:
