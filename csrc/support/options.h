@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tilewright {
 
@@ -11,5 +13,23 @@ struct Options {
 #include "support/options.def"
 #undef TW_OPTION
 };
+
+// A row of options.def, as text.
+struct OptionInfo {
+  const char* name;
+  const char* type;  // "string", "bool" or "int"
+  std::string default_value;
+  const char* env;
+  bool is_key;
+  const char* doc;
+};
+const std::vector<OptionInfo>& option_table();
+
+// Sets an option from text; bools are "0" "1" "true" "false". Throws UserError for a name that is not in the table,
+// with the nearest one, and for a value of another type.
+void set_option(Options& options, std::string_view name, std::string_view value);
+
+// The candidate with the fewest edits from `word`; "" where all are far from it.
+std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace tilewright
