@@ -28,7 +28,7 @@ GpuFacts ampere_or_ada(std::string name, std::string arch) {
   gpu.sfu = 16;
   gpu.launch_host_us = 2.2;
   gpu.launch_graph_us = 0.9;
-  gpu.kernel_fixed_us = 2.0;
+  gpu.kernel_fixed_us = 0.6;
   gpu.call_host_us = 5.0;
   gpu.latency_us = 0.6;
   return gpu;
@@ -121,15 +121,15 @@ GpuFacts h100() {  // SXM: 3350 GB/s, 989 TFLOP/s in bf16
 }
 
 // Measured on one H200: copy of 2 GiB 4.27 TB/s; dependent pointwise kernels in a graph 1.23 us at 64 KB, 6.0 us at
-// 16 MB (6.7 TB/s through L2); an empty kernel in a graph 0.73 us; a large copy ends 2.6 us later than its bytes
-// say; 32 KB of loads in flight an SM saturate; blocks start at 1.5 a nanosecond.
+// 16 MB (6.7 TB/s through L2); an empty kernel in a graph 0.73 us; a large copy launched by the host ends 2.5 us
+// later than its bytes say; 32 KB of loads in flight an SM saturate; blocks start at 1.5 a nanosecond.
 GpuFacts h200() {
   GpuFacts gpu = h100();
   gpu.name = "h200";
   gpu.dram_bytes_per_s = 4.27e12;
   gpu.l2_bytes_per_s = 6.7e12;
   gpu.launch_graph_us = 0.73;
-  gpu.kernel_fixed_us = 2.6;
+  gpu.kernel_fixed_us = 0.5;
   gpu.bytes_in_flight_per_sm = 32 * kKiB;
   gpu.measured = true;
   return gpu;

@@ -1,0 +1,143 @@
+#include "cost/kernel_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tilewright {
+namespace {
+
+constexpr double kUs = 1e6;  // microseconds in a second
+
+// The data of a kernel that touches this share of the L2 cache still lies there from the step before; above the second
+// share none does. Chains of pointwise kernels of 32 MB on a cache of 50 MB run at its full rate.
+constexpr double kAllResident = 0.65;
+constexpr double kNoneResident = 1.3;
+// DRAM is read in runs of 64 bytes: accesses that use single sectors of 32 bytes waste up to half.
+constexpr double kMaxDramWaste = 2;
+// A load from L2 returns about twice as fast as one from DRAM, so half the loads in flight suffice.
+constexpr double kL2LatencyRatio = 0.5;
+constexpr double kL2BytesPerClockAndSm = 64;
+constexpr double kSmemBytesPerClockAndSm = 128;
+constexpr double kIssuePerClockAndSm = 128;  // lanes: four schedulers, a warp each
+// Warps an SM needs to keep its arithmetic pipes busy: 4 a scheduler, with dependent instructions 4 clocks apart.
+constexpr double kWarpsToHideArithmetic = 16;
+constexpr double kBarrierUs = 0.03;
+// Above this many waves blocks flow, and the last wave's emptiness is lost among them.
+constexpr double kWavesThatFlow = 5;
+
+double resident_share(double unique_bytes, const GpuFacts& gpu) {
+  const double share = unique_bytes / static_cast<double>(gpu.l2_bytes);
+  return std::clamp((kNoneResident - share) / (kNoneResident - kAllResident), 0.0, 1.0);
+}
+
+// The part of the memory system's rate that this many bytes in flight draw. Measured reads of 8, 16, 24, 32 KB in
+// flight an SM reach 0.34, 0.61, 0.82, 0.92 of the rate that 40 KB reach.
+double drawn_share(double in_flight_bytes, double saturating_bytes) {
+  if (in_flight_bytes <= 0) return 1;  // not stated by the schedule
+  return std::min(1.0, std::pow(in_flight_bytes / saturating_bytes, 0.75));
+}
+
+// How much longer a transfer takes than at the full rate: whole waves draw what their blocks have in flight, the last
+// one what its fewer blocks have.
+double slowdown(const Footprint& f, int64_t blocks_at_once, double saturating_bytes) {
+  const double in_flight_per_block = f.bytes_in_flight_per_thread * f.threads_per_block;
+  const auto at = [&](double blocks) { return 1 / drawn_share(blocks * in_flight_per_block, saturating_bytes); };
+  const double blocks = static_cast<double>(f.blocks);
+  const double at_once = static_cast<double>(blocks_at_once);
+  if (blocks <= at_once) return at(blocks);
+  if (blocks >= kWavesThatFlow * at_once) return at(at_once);
+  const double rest = std::fmod(blocks, at_once);
+  return ((blocks - rest) * at(at_once) + (rest > 0 ? rest * at(rest) : 0)) / blocks;
+}
+
+void price_memory(const Footprint& f, int64_t blocks_at_once, double active_sms, const GpuFacts& gpu, KernelTime& t) {
+  double unique_bytes = 0;
+  for (const Footprint::Access& access : f.accesses) unique_bytes += std::min(access.unique_bytes, access.bytes);
+  const double from_dram = 1 - resident_share(unique_bytes, gpu);
+  double l2_bytes = 2.0 * f.spill_bytes * f.threads_per_block * static_cast<double>(f.blocks);
+  for (const Footprint::Access& access : f.accesses) {
+    const double efficiency = std::clamp(access.efficiency, 1e-3, 1.0);
+    t.dram_bytes += std::min(access.unique_bytes, access.bytes) * std::min(1 / efficiency, kMaxDramWaste) * from_dram;
+    l2_bytes += access.bytes / efficiency;
+  }
+  const double saturating_bytes = gpu.bytes_in_flight_per_sm * gpu.sms;
+  t.dram_us = t.dram_bytes / gpu.dram_bytes_per_s * kUs * slowdown(f, blocks_at_once, saturating_bytes);
+  const double l2_rate = std::min(gpu.l2_bytes_per_s, active_sms * kL2BytesPerClockAndSm * gpu.clock_hz);
+  t.l2_us = l2_bytes / l2_rate * kUs * slowdown(f, blocks_at_once, saturating_bytes * kL2LatencyRatio);
+}
+
+// Arithmetic waits for the SM with the most blocks.
+double imbalance(const Footprint& f, double waves, const GpuFacts& gpu) {
+  if (waves >= kWavesThatFlow) return 1;
+  const double share = waves <= 1 ? static_cast<double>(f.blocks) / gpu.sms : waves;
+  return share <= 1 ? 1 : std::ceil(share) / share;
+}
+
+void price_arithmetic(const Footprint& f, double active_sms, const GpuFacts& gpu, KernelTime& t) {
+  const double warps_per_block = std::ceil(f.threads_per_block / 32.0);
+  const double blocks_per_sm =
+      std::min<double>(t.occupancy.blocks_per_sm, std::ceil(static_cast<double>(f.blocks) / gpu.sms));
+  const double hidden = std::min(1.0, blocks_per_sm * warps_per_block / kWarpsToHideArithmetic);
+  const double clocks = active_sms * gpu.clock_hz / kUs / imbalance(f, t.waves, gpu);  // SM clocks a microsecond
+  const double issued = f.fma_f32 + f.fma_f64 + f.alu + f.sfu;
+  t.alu_us =
+      std::max({f.fma_f32 / gpu.fma_f32, f.fma_f64 / gpu.fma_f64, f.alu / gpu.alu, issued / kIssuePerClockAndSm}) /
+      (clocks * hidden);
+  t.sfu_us = f.sfu / gpu.sfu / (clocks * hidden);
+  t.smem_us = f.smem_bytes_moved / kSmemBytesPerClockAndSm / clocks;
+  t.tensor_us = f.tensor_flops / gpu.tensor_bf16 / clocks;
+}
+
+}  // namespace
+
+KernelTime price_kernel(const Footprint& footprint, const GpuFacts& gpu) {
+  KernelTime t;
+  t.fixed_us = gpu.kernel_fixed_us;
+  t.occupancy = occupancy(footprint.threads_per_block, footprint.registers_per_thread, footprint.smem_bytes, gpu);
+  if (t.occupancy.blocks_per_sm == 0) {
+    t.total_us = std::numeric_limits<double>::infinity();
+    t.bound = t.occupancy.limit;
+    return t;
+  }
+  if (footprint.blocks == 0) {
+    t.bound = "empty";
+    return t;
+  }
+  const int64_t blocks_at_once = int64_t{t.occupancy.blocks_per_sm} * gpu.sms;
+  t.waves = static_cast<double>(footprint.blocks) / static_cast<double>(blocks_at_once);
+  const auto active_sms = static_cast<double>(std::min<int64_t>(footprint.blocks, gpu.sms));
+  price_memory(footprint, blocks_at_once, active_sms, gpu, t);
+  price_arithmetic(footprint, active_sms, gpu, t);
+  t.latency_us = std::ceil(t.waves) * (gpu.latency_us + footprint.barriers * kBarrierUs);
+  t.blocks_us = static_cast<double>(footprint.blocks) / gpu.blocks_per_us;
+
+  const struct {
+    double us;
+    const char* name;
+  } terms[] = {{t.dram_us, "memory"}, {t.l2_us, "l2"},         {t.alu_us, "alu"},         {t.sfu_us, "sfu"},
+               {t.smem_us, "smem"},   {t.tensor_us, "tensor"}, {t.latency_us, "latency"}, {t.blocks_us, "blocks"}};
+  const auto& most =
+      *std::max_element(std::begin(terms), std::end(terms), [](const auto& a, const auto& b) { return a.us < b.us; });
+  t.total_us = t.fixed_us + most.us;
+  t.bound = most.name;
+  return t;
+}
+
+double launch_us(Launcher launcher, const GpuFacts& gpu) {
+  switch (launcher) {
+    case Launcher::kPlan:
+      return gpu.launch_host_us;
+    case Launcher::kGraph:
+      return gpu.launch_graph_us;
+    case Launcher::kCall:
+      return gpu.call_host_us;
+  }
+  return 0;
+}
+
+double transfer_us(double bytes, const GpuFacts& gpu) {
+  return gpu.link_latency_us + bytes / gpu.link_bytes_per_s * kUs;
+}
+
+}  // namespace tilewright
