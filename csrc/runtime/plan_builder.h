@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace tilewright {
+
+// Builds a plan step by step from nodes of graphs. Values of the same name, also of different graphs, share a slot: a
+// graph before and after `decompose` may both give steps.
+class PlanBuilder {
+ public:
+  // The parameters of `graph` fill the first slots.
+  explicit PlanBuilder(const Graph& graph);
+
+  Slot slot_of(const Value* value);
+  // A call or host step.
+  void add_call(const Node& node);
+  void add(Launch launch) { plan_.steps.emplace_back(std::move(launch)); }
+  // Copies the outputs that are written into parameters, but those in `written` (a kernel wrote them
+  // already), returns all outputs, and places the frees.
+  Plan finish(const std::vector<Output>& outputs, const std::vector<const Value*>& written = {});
+
+ private:
+  PlanArg plan_arg(const Arg& arg);
+  std::vector<PlanArg> plan_args(const std::vector<Arg>& args);
+
+  Plan plan_;
+  std::map<std::string, Slot> slots_;  // by the values' names
+};
+
+}  // namespace tilewright
