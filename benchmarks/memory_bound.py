@@ -88,13 +88,13 @@ def flat(result: Any) -> list[torch.Tensor]:
 
 
 def check(case: Case, inputs: tuple[torch.Tensor, ...], contenders: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Relative error of each contender against float64; a contender worse than 1e-2 (bfloat16 keeps 8 bits) is an error."""
+    """Relative error of each contender against float64; one above 1e-2 is wrong (bfloat16: 8 bits)."""
     wide = tuple(t.double() if t.is_floating_point() else t for t in inputs)
     reference = [r.cpu() for r in flat(case.run(*wide))]
     del wide
     errors = {}
     for name, call in contenders.items():
-        worst = max(measure.relative_error(r.cpu(), e) for r, e in zip(flat(call()), reference))
+        worst = max(measure.relative_error(r.cpu(), e) for r, e in zip(flat(call()), reference, strict=True))
         if not worst < 1e-2:
             raise SystemExit(f"{case.name}: {name} is wrong, relative error {worst:.2e}")
         errors[name] = worst
@@ -111,6 +111,36 @@ def same_bytes_call(case: Case) -> Callable[[], Any]:
     return lambda: target.copy_(source)
 
 
+def measure_case(case: Case, bandwidth: float, rounds: int) -> dict[str, Any]:
+    torch._dynamo.reset()
+    inputs = case.make()
+    inductor = torch.compile(case.run, mode="max-autotune-no-cudagraphs")
+    ours = torch.compile(case.run, backend="tilewright")
+    contenders: dict[str, Callable[[], Any]] = {
+        "eager": lambda: case.run(*inputs),
+        "inductor": lambda: inductor(*inputs),
+        "tilewright": lambda: ours(*inputs),
+    }
+    errors = check(case, inputs, contenders)
+    times = measure.interleaved_us({**contenders, "same bytes": same_bytes_call(case)}, rounds)
+    limit = case.bytes / bandwidth * 1e6
+    mine = times["tilewright"]
+    row: dict[str, Any] = {"case": case.name, "limit_us": limit}
+    row.update({f"{k}_us": v for k, v in times.items()})
+    row.update({
+        "of_limit": limit / mine,
+        "of_same_bytes": times["same bytes"] / mine,
+        "over_eager": times["eager"] / mine,
+        "over_inductor": times["inductor"] / mine,
+        "error": errors["tilewright"],
+        "eager_error": errors["eager"],
+    })
+    print(f"{case.name:38s} limit {limit:7.1f}  copy {times['same bytes']:7.1f}  eager {times['eager']:7.1f}  "
+          f"inductor {times['inductor']:7.1f}  tilewright {mine:7.1f}  of same-bytes {row['of_same_bytes']:.2f}",
+          flush=True)
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path)
@@ -122,37 +152,9 @@ def main() -> None:
     head = {**measure.facts(), "copy_TB_per_s": bandwidth / 1e12}
     rows: list[dict[str, Any]] = []
     for case in cases():
-        if args.only not in case.name:
-            continue
-        torch._dynamo.reset()
-        inputs = case.make()
-        inductor = torch.compile(case.run, mode="max-autotune-no-cudagraphs")
-        ours = torch.compile(case.run, backend="tilewright")
-        contenders = {
-            "eager": lambda: case.run(*inputs),
-            "inductor": lambda: inductor(*inputs),
-            "tilewright": lambda: ours(*inputs),
-        }
-        errors = check(case, inputs, contenders)
-        times = measure.interleaved_us({**contenders, "same bytes": same_bytes_call(case)}, args.rounds)
-        limit = case.bytes / bandwidth * 1e6
-        mine = times["tilewright"]
-        row = {"case": case.name, "limit_us": limit}
-        row.update({f"{k}_us": v for k, v in times.items()})
-        row.update({
-            "of_limit": limit / mine,
-            "of_same_bytes": times["same bytes"] / mine,
-            "over_eager": times["eager"] / mine,
-            "over_inductor": times["inductor"] / mine,
-            "error": errors["tilewright"],
-            "eager_error": errors["eager"],
-        })
-        rows.append(row)
-        print(f"{case.name:38s} limit {limit:7.1f}  copy {times['same bytes']:7.1f}  eager {times['eager']:7.1f}  "
-              f"inductor {times['inductor']:7.1f}  tilewright {mine:7.1f}  of same-bytes {row['of_same_bytes']:.2f}",
-              flush=True)
-        measure.write_results("memory_bound", head, rows, args.out)
-        del inputs, contenders
+        if args.only in case.name:
+            rows.append(measure_case(case, bandwidth, args.rounds))
+            measure.write_results("memory_bound", head, rows, args.out)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/models.py [--only NAME,NAME] [--modes default,reduce-overhead] [--out FOLDER]
 
-Each model's output (training: loss and gradients) is checked first: a contender may differ from float32 eager by at most
-twice what eager in bfloat16 does, plus a rounding. Compile times are those of the first call with empty caches.
+Each model's output (training: loss and gradients) is checked first: a contender may differ from float32 eager by
+at most twice what eager in bfloat16 does, plus a rounding. Compile times are those of the first call with empty caches.
 """
 
 from __future__ import annotations
