@@ -55,31 +55,62 @@ def cases() -> list[Case]:
     channel = lambda: normal(256, dtype=torch.float32).abs()  # noqa: E731
     image = lambda: normal(64, 56, 56, 256).permute(0, 3, 1, 2)  # noqa: E731
     return [
-        Case("bias+gelu+residual 16384x4096", lambda x, b, z: F.gelu(x + b) + z,
-             lambda: (normal(n, m), normal(m), normal(n, m)), 3 * size),
-        Case("gelu(tanh)*up 16384x4096", lambda x, z: F.gelu(x, approximate="tanh") * z,
-             lambda: (normal(n, m), normal(n, m)), 3 * size),
+        Case(
+            "bias+gelu+residual 16384x4096",
+            lambda x, b, z: F.gelu(x + b) + z,
+            lambda: (normal(n, m), normal(m), normal(n, m)),
+            3 * size,
+        ),
+        Case(
+            "gelu(tanh)*up 16384x4096",
+            lambda x, z: F.gelu(x, approximate="tanh") * z,
+            lambda: (normal(n, m), normal(n, m)),
+            3 * size,
+        ),
         Case("silu*up 16384x4096", lambda x, z: F.silu(x) * z, lambda: (normal(n, m), normal(n, m)), 3 * size),
         Case("gelu 16384x4096", F.gelu, lambda: (normal(n, m),), 2 * size),
         Case("softmax 16384x4096", lambda x: torch.softmax(x, -1), lambda: (normal(n, m),), 2 * size),
-        Case("layernorm 16384x4096", lambda x, w, b: F.layer_norm(x, (m,), w, b),
-             lambda: (normal(n, m), normal(m), normal(m)), 2 * size),
-        Case("residual+rmsnorm 16384x4096", residual_rmsnorm,
-             lambda: (normal(n, m), normal(n, m), normal(m)), 4 * size),
-        Case("cross-entropy 4096x128256", lambda v, t: F.cross_entropy(v if v.dtype == torch.float64 else v.float(), t),
-             lambda: (normal(4096, 128256), torch.randint(0, 128256, (4096,), device="cuda")),
-             4096 * 128256 * 2, reads_only=True),
+        Case(
+            "layernorm 16384x4096",
+            lambda x, w, b: F.layer_norm(x, (m,), w, b),
+            lambda: (normal(n, m), normal(m), normal(m)),
+            2 * size,
+        ),
+        Case(
+            "residual+rmsnorm 16384x4096", residual_rmsnorm, lambda: (normal(n, m), normal(n, m), normal(m)), 4 * size
+        ),
+        Case(
+            "cross-entropy 4096x128256",
+            lambda v, t: F.cross_entropy(v if v.dtype == torch.float64 else v.float(), t),
+            lambda: (normal(4096, 128256), torch.randint(0, 128256, (4096,), device="cuda")),
+            4096 * 128256 * 2,
+            reads_only=True,
+        ),
         Case("sum rows 16384x4096", lambda x: x.sum(-1), lambda: (normal(n, m),), size, reads_only=True),
         Case("sum columns 16384x4096", lambda x: x.sum(0), lambda: (normal(n, m),), size, reads_only=True),
         Case("sum of all 64M", lambda x: x.sum(), lambda: (normal(n, m),), size, reads_only=True),
         Case("transpose+relu 16384x4096", lambda x: F.relu(x.t()).contiguous(), lambda: (normal(n, m),), 2 * size),
-        Case("batch norm (eval)+relu NHWC",
-             lambda s, mu, va, w, b: F.relu(F.batch_norm(s, mu.to(s.dtype) if s.dtype == torch.float64 else mu,
-                                                         va.to(s.dtype) if s.dtype == torch.float64 else va, w, b)),
-             lambda: (image(), channel(), channel(), channel(), channel()), 2 * nhwc * 2),
+        Case(
+            "batch norm (eval)+relu NHWC",
+            lambda s, mu, va, w, b: F.relu(
+                F.batch_norm(
+                    s,
+                    mu.to(s.dtype) if s.dtype == torch.float64 else mu,
+                    va.to(s.dtype) if s.dtype == torch.float64 else va,
+                    w,
+                    b,
+                )
+            ),
+            lambda: (image(), channel(), channel(), channel(), channel()),
+            2 * nhwc * 2,
+        ),
         Case("NHWC to NCHW 64x256x56x56", lambda s: s.contiguous(), lambda: (image(),), 2 * nhwc * 2),
-        Case("masked softmax+scale 32x12x512x512", causal_softmax,
-             lambda: (normal(32, 12, 512, 512),), 2 * 32 * 12 * 512 * 512 * 2),
+        Case(
+            "masked softmax+scale 32x12x512x512",
+            causal_softmax,
+            lambda: (normal(32, 12, 512, 512),),
+            2 * 32 * 12 * 512 * 512 * 2,
+        ),
     ]
 
 
@@ -127,17 +158,21 @@ def measure_case(case: Case, bandwidth: float, rounds: int) -> dict[str, Any]:
     mine = times["tilewright"]
     row: dict[str, Any] = {"case": case.name, "limit_us": limit}
     row.update({f"{k}_us": v for k, v in times.items()})
-    row.update({
-        "of_limit": limit / mine,
-        "of_same_bytes": times["same bytes"] / mine,
-        "over_eager": times["eager"] / mine,
-        "over_inductor": times["inductor"] / mine,
-        "error": errors["tilewright"],
-        "eager_error": errors["eager"],
-    })
-    print(f"{case.name:38s} limit {limit:7.1f}  copy {times['same bytes']:7.1f}  eager {times['eager']:7.1f}  "
-          f"inductor {times['inductor']:7.1f}  tilewright {mine:7.1f}  of same-bytes {row['of_same_bytes']:.2f}",
-          flush=True)
+    row.update(
+        {
+            "of_limit": limit / mine,
+            "of_same_bytes": times["same bytes"] / mine,
+            "over_eager": times["eager"] / mine,
+            "over_inductor": times["inductor"] / mine,
+            "error": errors["tilewright"],
+            "eager_error": errors["eager"],
+        }
+    )
+    print(
+        f"{case.name:38s} limit {limit:7.1f}  copy {times['same bytes']:7.1f}  eager {times['eager']:7.1f}  "
+        f"inductor {times['inductor']:7.1f}  tilewright {mine:7.1f}  of same-bytes {row['of_same_bytes']:.2f}",
+        flush=True,
+    )
     return row
 
 

@@ -47,8 +47,13 @@ def build(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
         model = hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False))
         return model.cuda(), (torch.randint(0, 50000, (8, 1024), device="cuda"),)
     config = hf.LlamaConfig(
-        hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
-        intermediate_size=8192, vocab_size=32000, use_cache=False,
+        hidden_size=2048,
+        num_hidden_layers=16,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        intermediate_size=8192,
+        vocab_size=32000,
+        use_cache=False,
     )
     length = 1 if name == "llama-decode" else 2048
     return hf.LlamaForCausalLM(config).cuda(), (torch.randint(0, 32000, (1, length), device="cuda"),)
@@ -161,8 +166,10 @@ def main() -> None:
             continue
         row = json.loads(found[0])
         rows.append(row)
-        print(f"{name:24s} " + "  ".join(f"{k} {v:.4g}" for k, v in row.items() if k.endswith((" us", "over eager"))),
-              flush=True)
+        print(
+            f"{name:24s} " + "  ".join(f"{k} {v:.4g}" for k, v in row.items() if k.endswith((" us", "over eager"))),
+            flush=True,
+        )
         measure.write_results("models", measure.facts(), rows, args.out)
 
 
