@@ -1,0 +1,115 @@
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "compiler/compile.h"
+#include "ir/graph.h"
+#include "support/options.h"
+#include "torch/compiled.h"
+#include "torch/python_values.h"
+
+namespace tilewright {
+
+namespace {
+
+using c10::IValue;
+
+// What Python calls: takes its inputs out of a list, so that each dies at its last use in the plan.
+py::list call_boxed(const Compiled& compiled, const py::list& args) {
+  std::vector<IValue> inputs;
+  inputs.reserve(compiled.graph().plan.slots());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args.ptr()); ++i) {
+    inputs.push_back(from_python(PyList_GET_ITEM(args.ptr(), i)));
+  }
+  if (PyList_SetSlice(args.ptr(), 0, PyList_GET_SIZE(args.ptr()), nullptr) != 0) throw py::error_already_set();
+
+  std::vector<IValue> outputs;
+  {
+    const py::gil_scoped_release no_gil;
+    outputs = compiled.run(std::move(inputs));
+  }
+  py::list result(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    PyList_SET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i), to_python(outputs[i]).release().ptr());
+  }
+  return result;
+}
+
+// PyTorch's own errors reach Python as the types that eager raises.
+py::list call_translated(const Compiled& compiled, const py::list& args) {
+  try {
+    return call_boxed(compiled, args);
+  } catch (const c10::Error&) {
+    torch::translate_exception_to_python(std::current_exception());
+    throw py::error_already_set();
+  }
+}
+
+Options read_options(const std::map<std::string, std::string>& given) {
+  Options options;
+  for (const auto& [name, value] : given) set_option(options, name, value);
+  return options;
+}
+
+std::shared_ptr<Compiled> compile(const std::string& text, const std::map<std::string, std::string>& given,
+                                  const py::list& hosts, const std::string& device) {
+  const Options options = read_options(given);
+  std::shared_ptr<CompiledGraph> graph;
+  {
+    const py::gil_scoped_release no_gil;
+    graph = std::make_shared<CompiledGraph>();
+    graph->plan = plan_of_calls(parse_graph(text));
+  }
+  std::vector<py::object> callables;
+  for (const py::handle& host : hosts) callables.push_back(py::reinterpret_borrow<py::object>(host));
+  const auto run_host = [callables](const Host& host, const std::vector<IValue>& args) {
+    TW_CHECK(host.number >= 0 && host.number < static_cast<int>(callables.size()))
+        << "host step " << host.number << " of " << callables.size();
+    return run_python(callables[host.number], args);
+  };
+  return std::make_shared<Compiled>(std::move(graph), nullptr, c10::Device(device), run_host);
+}
+
+py::list options_table() {
+  py::list rows;
+  for (const OptionInfo& row : option_table()) {
+    py::dict fields;
+    fields["name"] = row.name;
+    fields["type"] = row.type;
+    fields["default"] = row.default_value;
+    fields["env"] = row.env;
+    fields["key"] = row.is_key;
+    fields["doc"] = row.doc;
+    rows.append(fields);
+  }
+  return rows;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "Tilewright's compiler, bound to PyTorch.";
+  const auto user_error = py::register_exception<UserError>(m, "UserError", PyExc_RuntimeError);
+  const auto internal_error = py::register_exception<InternalError>(m, "InternalError", PyExc_RuntimeError);
+  const auto device_error = py::register_exception<DeviceError>(m, "DeviceError", PyExc_RuntimeError);
+
+  py::class_<Compiled, std::shared_ptr<Compiled>>(m, "Compiled")
+      .def("__call__", &call_translated, py::arg("args"))
+      .def("plan_text", [](const Compiled& c) { return print(c.graph().plan); })
+      .def("report_json", [](const Compiled& c) { return c.graph().report_json; })
+      .def_property_readonly("phases_us", [](const Compiled& c) { return c.graph().phases_us; })
+      .def("launches",
+           [](const Compiled& c) {
+             py::list rows;
+             for (const Executor::VariantCount& count : c.executor().counts()) {
+               rows.append(py::make_tuple(count.step, count.key, count.launches));
+             }
+             return rows;
+           })
+      // AOTAutograd hands its inputs over in a list to a callable that says so.
+      .def_property_readonly("_boxed_call", [](const Compiled&) { return true; });
+
+  m.def("compile", &compile, py::arg("text"), py::arg("options"), py::arg("hosts"), py::arg("device"));
+  m.def("options_table", &options_table);
+}
+
+}  // namespace tilewright

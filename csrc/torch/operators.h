@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <vector>
+
+#include "torch/arguments.h"
+
+namespace tilewright {
+
+// One call step made ready: the operator found in PyTorch's dispatcher, an argument maker for each argument of its
+// schema.
+class PreparedCall {
+ public:
+  // Throws UserError where PyTorch has no such operator or the arguments do not fit its schema.
+  PreparedCall(const Call& call, const SymbolIndex& symbols, c10::Device target);
+
+  // Calls the operator with values of `slots` and stores the results there.
+  void run(std::vector<c10::IValue>& slots, std::span<const int64_t> symbols) const;
+
+ private:
+  // Strides that eager's result has, where the result is not a view of an argument.
+  struct WantedStrides {
+    size_t result;
+    std::vector<SizeProgram> strides;
+  };
+  void store(std::vector<c10::IValue> returns, std::vector<c10::IValue>& slots) const;
+
+  const Call& call_;
+  c10::OperatorHandle op_;
+  std::vector<ArgumentMaker> arguments_;
+  std::vector<WantedStrides> wanted_;
+};
+
+// A tensor with the elements of `tensor` and these strides in storage of its own.
+at::Tensor with_strides(const at::Tensor& tensor, c10::IntArrayRef strides);
+
+// Results of a call or host step in one flat list: tuples and lists in order, unless one slot takes the whole.
+std::vector<c10::IValue> flatten(std::vector<c10::IValue> values, const std::vector<Type>& types);
+
+}  // namespace tilewright
