@@ -1,0 +1,136 @@
+"""The door: `torch.compile(model, backend="tilewright")`, through the entry point of the package."""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
+
+from tilewright.importer import ImportedGraph, import_fx
+from tilewright.options import OptionError, Options, nearest, read_options
+from tilewright.partition import partition
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def tilewright_backend(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compiles one graph that Dynamo captured."""
+    check_mode(mode)
+    return GraphCompiler(read_options(options)).compile(gm, example_inputs)
+
+
+@dataclass
+class CompiledPart:
+    """One compiled graph of a call: forward, backward or inference."""
+
+    kind: str
+    text: str
+    executable: Any  # of tilewright._C
+
+    def report(self) -> dict[str, Any]:
+        return {"graph": self.kind, **json.loads(self.executable.report_json())}
+
+
+@dataclass
+class GraphCompiler:
+    """The compiler of one captured graph: forward and, in training, backward. `on_compiled` is told each part."""
+
+    options: Options
+    on_compiled: Callable[[CompiledPart], None] = field(default=lambda part: None)
+
+    def compile(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        device = self.target_device(gm, example_inputs)
+        if device is None:
+            warn_once("no-gpu", NO_GPU)
+            return gm.forward
+        return aot_autograd(
+            fw_compiler=functools.partial(self.compile_part, device, "forward"),
+            bw_compiler=functools.partial(self.compile_part, device, "backward"),
+            inference_compiler=functools.partial(self.compile_part, device, "inference"),
+            partition_fn=partition,
+            keep_inference_input_mutations=True,
+        )(gm, example_inputs)
+
+    def target_device(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> torch.device | None:
+        """Where the graph's kernels run: the simulator, the first GPU of the graph, or nowhere."""
+        if self.options.simulated:
+            return torch.device("cpu")
+        for value in (*example_inputs, *gm.parameters(), *gm.buffers(), *captured_values(gm)):
+            if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+                return value.device
+        return None
+
+    def compile_part(
+        self, device: torch.device, kind: str, gm: fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> Callable[[list[Any]], Sequence[Any]]:
+        from tilewright import _C
+
+        graph = import_fx(gm, device, kind)
+        executable = _C.compile(graph.text, self.options.as_strings(), list(graph.hosts), str(device))
+        part = CompiledPart(kind, graph.text, executable)
+        counters["tilewright"]["graphs"] += 1
+        if self.options.report:
+            append_report(Path(self.options.report), part)
+        self.on_compiled(part)
+        return boxed(executable, graph)
+
+
+NO_GPU = (
+    "tilewright: the graph has no tensor on a GPU, so PyTorch runs it; move the model to a GPU, or compile for the "
+    'simulator with options={"target": "sim:sm_90a"} or TILEWRIGHT_TARGET=sim:sm_90a'
+)
+
+
+def captured_values(gm: fx.GraphModule) -> list[Any]:
+    """Example values of the operators, for a graph whose inputs do not say where it runs."""
+    return [node.meta.get("example_value") for node in gm.graph.nodes]
+
+
+def boxed(executable: Any, graph: ImportedGraph) -> Callable[[list[Any]], Sequence[Any]]:
+    """The executable as AOTAutograd calls it: with constants appended, without the outputs that are only written."""
+    if not graph.constants and graph.text.count("-> into ") == 0:
+        return executable  # type: ignore[no-any-return]
+    constants, count = graph.constants, graph.outputs
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        args.extend(constants)
+        return executable(args)[:count]  # type: ignore[no-any-return]
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def append_report(path: Path, part: CompiledPart) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(part.report()) + "\n")
+
+
+def check_mode(mode: str | None) -> None:
+    if mode is None or mode == "default":
+        return
+    if mode not in MODES:
+        raise OptionError(f"tilewright: unknown mode {mode!r}{nearest(mode, MODES)}")
+    warn_once(f"mode {mode}", f'tilewright: mode="{mode}" runs as the default for now')
+
+
+_warned: set[str] = set()
+
+
+def warn_once(key: str, text: str) -> None:
+    if key not in _warned:
+        _warned.add(key)
+        warnings.warn(text, stacklevel=2)
