@@ -8,20 +8,13 @@
 
 namespace tilewright {
 
-// The CUDA driver as a Device. libcuda.so.1 is loaded on first use and never linked. Throws DeviceError where there is
-// no driver or GPU, and UserError where the GPU is older than sm_80.
+// The CUDA driver as a Device. libcuda.so.1 is loaded on first use and never linked.
+//
+// Throws DeviceError where there is no driver or no such GPU, and UserError where the GPU is older than the oldest that
+// kernels are made for.
 std::unique_ptr<Device> make_cuda_device(int ordinal);
 
-// What the driver says of a GPU: the row for one that the GPU table does not know (rates and times from the nearest row
-// of the table, scaled by the attributes).
+// The row of the GPU table for a GPU of this machine, or one filled from the driver's attributes.
 GpuFacts gpu_facts_of_driver(int ordinal);
-
-// Name and architecture, "NVIDIA H200" and "sm_90".
-struct CudaGpu {
-  std::string name;
-  int capability = 0;      // 90
-  int driver_version = 0;  // 13000
-};
-CudaGpu cuda_gpu(int ordinal);
 
 }  // namespace tilewright
