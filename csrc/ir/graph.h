@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,10 +41,62 @@ enum class Category : uint8_t { kParameter, kConstant, kPointwise, kView, kReduc
 // How much an element costs on which unit; the cost model reads it.
 enum class CostClass : uint8_t { kFree, kMove, kAlu, kMul, kSfu, kTranscendental, kDivision, kReduce, kOpaque };
 
+// Which types an operator takes and gives; ir/shape_rules.cpp has a function for each.
+enum class Rule : uint8_t {
+  kGiven,  // results are not inferred
+  kConstant,
+  kSymInt,
+  // Pointwise, by element types: any; not bool; floats; integers; integers and bool. The result is of the same type.
+  kAny,
+  kNumber,
+  kFloat,
+  kInteger,
+  kBits,
+  kCompare,    // any, giving bool
+  kFloatTest,  // floats, giving bool
+  kWhere,
+  kCast,
+  kBitcast,
+  kReshape,
+  kPermute,
+  kExpand,
+  kSlice,
+  kFlip,
+  kSelect,
+  kSqueeze,
+  kUnsqueeze,
+  kConcat,
+  kPad,
+  kIota,
+  kFull,
+  kReduceAny,
+  kReduceNumber,
+  kReduceFloat,
+  kReduceBool,
+  kReduceIndex,  // giving i64
+  kWelford,
+};
+
+// What an attribute holds (the alternative of Attr) and how it is checked.
+enum class AttrKind : uint8_t {
+  kDType,
+  kBool,
+  kNumber,  // double, Expr or bool
+  kSize,    // Expr
+  kSizes,   // list of Expr
+  kDim,     // a constant Expr: a dimension
+  kDims,    // list of them, without repetition
+};
+
 enum class Op : uint8_t {
-#define TW_OP(id, text, category, operands, results, cost) id,
+#define TW_OP(id, text, category, operands, results, cost, attrs, rule, doc) id,
 #include "ir/ops.def"
 #undef TW_OP
+};
+
+struct AttrInfo {
+  std::string name;
+  AttrKind kind;
 };
 
 struct OpInfo {
@@ -53,24 +106,40 @@ struct OpInfo {
   int operands;  // -1: any number
   int results;   // -1: any number
   CostClass cost;
+  std::vector<AttrInfo> attrs;
+  Rule rule;
+  const char* doc;
 };
 const OpInfo& info(Op op);
+// The whole table, in the order of Op.
+const std::vector<OpInfo>& all_ops();
 std::optional<Op> op_from_name(std::string_view text);
 
 // Attribute of a native operator.
 using Attr = std::variant<bool, Expr, double, DType, std::string, std::vector<Expr>>;
+// Floats are equal where their bits are; every NaN equals every other.
+bool same(const Attr& a, const Attr& b);
 
 // Argument of a call or of `return`: literals, values, and lists of arguments.
 struct Arg {
-  struct None { friend bool operator==(None, None) { return true; } };
+  struct None {
+    friend bool operator==(None, None) { return true; }
+  };
   struct Tagged {  // dtype(bf16) device("cuda:0") layout(strided) memory_format(channels_last) generator(default)
     std::string tag, text;
     friend bool operator==(const Tagged&, const Tagged&) = default;
   };
-  struct Complex { double re, im; friend bool operator==(Complex, Complex) = default; };
+  struct Complex {
+    double re, im;
+    friend bool operator==(Complex, Complex) = default;
+  };
   using List = std::vector<Arg>;
   std::variant<None, Value*, Expr, double, bool, std::string, Tagged, Complex, List> data;
 };
+// Calls `visit` for every value in it, in order of appearance; the references may be assigned to.
+void for_each_value(Arg& arg, const std::function<void(Value*&)>& visit);
+void for_each_value(const Arg& arg, const std::function<void(Value*)>& visit);
+Type type_of(const Arg& arg);
 
 struct Value {
   Node* node = nullptr;  // where it is defined
@@ -78,12 +147,15 @@ struct Value {
   std::string name;      // without '%'; unique in its graph
   Type type;
   std::vector<Node*> users;  // each user once for each operand slot, in order of addition
+  int output_uses = 0;       // appearances in the graph's outputs, `-> into` included
+
+  bool has_uses() const { return !users.empty() || output_uses > 0; }
 };
 
 struct Node {
   Op op;
-  std::vector<Value*> operands;                      // of a call: the values in `args` and `kwargs`, in order of appearance
-  std::vector<std::pair<std::string, Attr>> attrs;   // native operators; in the table's order
+  std::vector<Value*> operands;  // of a call: the values in `args` and `kwargs`, in order of appearance
+  std::vector<std::pair<std::string, Attr>> attrs;  // native operators; in the table's order
   std::vector<std::unique_ptr<Value>> results;
   LocPtr loc;
 
@@ -112,12 +184,17 @@ struct Node {
   const std::string& attr_string(std::string_view name) const;
   const std::vector<Expr>& attr_exprs(std::string_view name) const;
   std::vector<int64_t> attr_ints(std::string_view name) const;
+
+ private:
+  friend class Graph;
+  std::list<std::unique_ptr<Node>>::iterator position_;
+  mutable int index_ = -1;
 };
 
 // One output of a graph.
 struct Output {
   Arg value;
-  Value* into = nullptr;  // a parameter whose memory receives the value
+  Value* into = nullptr;   // a parameter whose memory receives the value
   Value* tensor() const {  // null unless a value
     auto* v = std::get_if<Value*>(&value.data);
     return v ? *v : nullptr;
@@ -152,7 +229,12 @@ class Graph {
             LocPtr loc = nullptr, Node* before = nullptr, std::string result_name = "");
   // A call's or host step's result types cannot be inferred.
   Node* add_call(std::string callee, std::vector<Arg> args, std::vector<std::pair<std::string, Arg>> kwargs,
-                 std::vector<Type> results, LocPtr loc = nullptr, Node* before = nullptr, Op op = Op::kCall);
+                 std::vector<Type> results, LocPtr loc = nullptr, Node* before = nullptr, Op op = Op::kCall,
+                 std::vector<std::string> names = {});
+  // A node of any operator with its result types given, not inferred or checked: for readers and copiers of graphs.
+  Node* add_typed(Op op, std::vector<Value*> operands, std::vector<std::pair<std::string, Attr>> attrs,
+                  std::vector<Type> results, LocPtr loc = nullptr, Node* before = nullptr,
+                  std::vector<std::string> names = {});
   // A constant of rank 0: exact for integers, rounded to `dtype` for floats.
   Value* constant(DType dtype, double value, Node* before = nullptr);
   Value* constant_int(DType dtype, int64_t value, Node* before = nullptr);
@@ -162,7 +244,8 @@ class Graph {
   void replace_operand(Node* user, int slot, Value* to);
   // The results must be without uses.
   void erase(Node* node);
-  // Removes nodes whose results nobody uses; calls stay where `has_effect` says so (default: all calls and host steps stay).
+  // Removes nodes whose results nobody uses; calls stay where `has_effect` says so (default: all calls and host steps
+  // stay).
   void erase_dead(const std::function<bool(const Node&)>& has_effect = nullptr);
   // Position of a node in order; valid until the next change.
   int index(const Node* node) const;
@@ -170,6 +253,7 @@ class Graph {
 
  private:
   struct Impl;
+  Node* link(std::unique_ptr<Node> node, Node* before, std::vector<std::string> names);
   std::string name_;
   SymbolTable symbols_;
   std::vector<Value*> parameters_;
@@ -178,17 +262,20 @@ class Graph {
   std::unique_ptr<Impl> impl_;
 };
 
-// Same structure, names, types, attributes, locations and symbols.
+// Same structure, names, types, attributes, locations, origins and symbols.
 bool operator==(const Graph& a, const Graph& b);
 
 struct PrintOptions {
   bool locations = true;
   bool strides = true;
+  bool origins = true;
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Node& node, const PrintOptions& options = {});
 // Throws UserError: `file:line:column: text`.
 Graph parse_graph(std::string_view text, std::string_view file = "<text>");
+// A file of any number of graphs.
+std::vector<Graph> parse_graphs(std::string_view text, std::string_view file = "<text>");
 
 // Every broken rule, one string each: the offending line, then what is wrong with it. Empty: the graph is valid.
 std::vector<std::string> verify(const Graph& graph);
