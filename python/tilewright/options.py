@@ -88,11 +88,10 @@ def read_options(given: Mapping[str, Any] | None = None, environ: Mapping[str, s
     for f in fields(Options):
         if (text := environ.get(f.metadata["env"])) is not None:
             values[f.name] = checked_choice(f.name, from_environment(f, text), f.metadata)
-    value: Any
     for name, value in (given or {}).items():
         if name not in known:
             raise OptionError(f"tilewright: unknown option {name!r}{nearest(name, known)}")
-        wanted = type(known[name].default)
+        wanted: type = type(known[name].default)
         if type(value) is not wanted:
             raise OptionError(
                 f"tilewright: option {name!r} takes {article(wanted)}, found {type(value).__name__} {value!r}"
@@ -109,7 +108,7 @@ def from_environment(f: Field[Any], text: str) -> str | bool:
     raise OptionError(f"tilewright: {f.metadata['env']} takes 0 or 1, found {text!r}")
 
 
-def checked_choice(name: str, value: str | bool, metadata: Mapping[str, Any]) -> str | bool:
+def checked_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> Any:
     choices: tuple[str, ...] = metadata["choices"]
     if choices and value not in choices:
         valid = ", ".join(choice for choice in choices if choice)
