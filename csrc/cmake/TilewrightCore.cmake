@@ -27,7 +27,7 @@ foreach(folder ${TILEWRIGHT_CORE_FOLDERS})
     continue()
   endif()
   add_library(tilewright_${folder} OBJECT ${sources})
-  target_include_directories(tilewright_${folder} PUBLIC ${CMAKE_SOURCE_DIR}/csrc ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/generated)
+  target_include_directories(tilewright_${folder} PUBLIC ${tilewright_include_dirs})
   include(${CMAKE_SOURCE_DIR}/csrc/${folder}/folder.cmake OPTIONAL)
   list(APPEND core_objects $<TARGET_OBJECTS:tilewright_${folder}>)
 endforeach()
@@ -37,7 +37,7 @@ if(TARGET tilewright_runtime)
 endif()
 
 add_library(tilewright_core SHARED ${core_objects})
-target_include_directories(tilewright_core PUBLIC ${CMAKE_SOURCE_DIR}/csrc ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(tilewright_core PUBLIC ${tilewright_include_dirs})
 target_link_options(tilewright_core PRIVATE ${TILEWRIGHT_LINK_OPTIONS}
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/csrc/cmake/core.map -Wl,-s)
 target_link_libraries(tilewright_core PRIVATE -L${LLVM_LIB_DIR} ${LLVM_LIBS} -l:libz.a -l:libzstd.a

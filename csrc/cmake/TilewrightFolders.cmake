@@ -19,3 +19,9 @@ foreach(row ${TILEWRIGHT_LAYERS})
     list(APPEND TILEWRIGHT_CORE_FOLDERS ${name})
   endif()
 endforeach()
+
+# Includes are relative to csrc, or to include/ for the public headers.
+set(tilewright_include_dirs ${CMAKE_SOURCE_DIR}/csrc)
+if(EXISTS ${CMAKE_SOURCE_DIR}/include)
+  list(APPEND tilewright_include_dirs ${CMAKE_SOURCE_DIR}/include)
+endif()

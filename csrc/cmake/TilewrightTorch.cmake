@@ -36,6 +36,7 @@ if(torch_sources)
   target_link_options(tilewright_python PRIVATE ${TILEWRIGHT_LINK_OPTIONS})
   set_target_properties(tilewright_python PROPERTIES PREFIX "" OUTPUT_NAME "_C" SUFFIX ${module_suffix}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    NO_SYSTEM_FROM_IMPORTED ON  # the same commands, so ccache's results, for a core built here and one brought along
     LIBRARY_OUTPUT_DIRECTORY ${TILEWRIGHT_MODULE_DIR}
     INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
   add_custom_command(TARGET tilewright_python POST_BUILD
