@@ -1,0 +1,226 @@
+#include "codegen/expression.h"
+
+#include <algorithm>
+
+#include "codegen/scalar_ops.h"
+#include "support/error.h"
+
+namespace tilewright {
+
+using Kind = ProgramStep::Kind;
+
+Frame ExpressionEmitter::frame(KernelBuilder::Bindings axes, std::string lane_axis, int lanes, Reg mask) const {
+  Frame frame;
+  frame.axes = std::move(axes);
+  frame.lane_axis = std::move(lane_axis);
+  frame.lanes = lanes;
+  frame.mask = mask;
+  frame.values.resize(p_.steps.size());
+  return frame;
+}
+
+const Regs& ExpressionEmitter::value(Frame& frame, int step) {
+  Regs& known = frame.values[step];
+  if (known.empty()) {
+    const ProgramStep& s = p_.steps[step];
+    for (int o : s.operands) value(frame, o);
+    known = make(frame, s);
+  }
+  return known;
+}
+
+Reg ExpressionEmitter::lane_value(Frame& frame, int step, int lane) {
+  const Regs& all = value(frame, step);
+  return all.size() == 1 ? all[0] : all[lane];
+}
+
+Reg ExpressionEmitter::index(const Frame& frame, const Expr& e, int lane) {
+  auto not_negative = [this](const Expr& x) { return p_.space.not_negative(x); };
+  if (lane == 0 || !p_.space.depends_on(e, frame.lane_axis)) return k_.expression(e, frame.axes, not_negative);
+  KernelBuilder::Bindings axes = frame.axes;
+  Reg& at = axes.at(frame.lane_axis);
+  at = k_.ir().CreateAdd(at, k_.index(lane));
+  return k_.expression(e, axes, not_negative);
+}
+
+Reg ExpressionEmitter::holds(const Frame& frame, const Guard& guard, int lane) {
+  Reg all = k_.ir().getTrue();
+  for (const Bound& b : guard) {
+    const Reg at = index(frame, b.index, lane);
+    if (!p_.space.not_negative(b.index - b.low)) all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSGE(at, index(frame, b.low, lane)));
+    if (!p_.space.below(b.index, b.high)) all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSLT(at, index(frame, b.high, lane)));
+  }
+  return all;
+}
+
+Reg ExpressionEmitter::with_mask(const Frame& frame, Reg condition) {
+  return frame.mask ? k_.ir().CreateAnd(frame.mask, condition) : condition;
+}
+
+Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
+  k_.set_line(k_.line_of(step.node));
+  switch (step.kind) {
+    case Kind::kLoad:
+      return make_load(frame, step);
+    case Kind::kScalar:
+      return make_scalar(step);
+    case Kind::kConstant:
+      return {emit_constant(k_, *step.node, step.dtype)};
+    case Kind::kIndex: {
+      Regs values;
+      const int lanes = p_.space.depends_on(step.index, frame.lane_axis) ? frame.lanes : 1;
+      for (int lane = 0; lane < lanes; ++lane) values.push_back(emit_index_as(k_, index(frame, step.index, lane), step.dtype));
+      k_.round(values, step.dtype);
+      return values;
+    }
+    case Kind::kPointwise:
+      return make_pointwise(frame, step);
+    case Kind::kSelect:
+      return make_select(frame, step);
+    case Kind::kReduced:
+      break;
+  }
+  throw InternalError("%" + step.value->name + " is used before it is reduced");
+}
+
+Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
+  const LaneAccess access = lane_access(p_, step.index, step.guard, frame.lane_axis, frame.lanes, step.dtype, alignment_);
+  const Reg base = k_.input(step.parameter);
+  auto guarded = [&](int lane, const std::function<Regs()>& load) {
+    return k_.if_else_zero(with_mask(frame, holds(frame, step.guard, lane)), load);
+  };
+  if (access.kind == LaneAccess::Kind::kUniform) {
+    return guarded(0, [&] { return k_.load(base, index(frame, step.index, 0), 0, step.dtype, 1); });
+  }
+  if (uniform_guard(p_, step.guard, frame.lane_axis, frame.lanes)) {
+    return guarded(0, [&] {
+      Regs values;
+      const Reg first = index(frame, step.index, 0);
+      const int width = access.kind == LaneAccess::Kind::kVector ? access.width : 1;
+      for (int lane = 0; lane < frame.lanes; lane += width) {
+        const bool near = access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
+        const int64_t distance = access.kind == LaneAccess::Kind::kVector ? lane : access.stride * lane;
+        const Regs part = near ? k_.load(base, first, distance, step.dtype, width)
+                               : k_.load(base, index(frame, step.index, lane), 0, step.dtype, width);
+        values.insert(values.end(), part.begin(), part.end());
+      }
+      return values;
+    });
+  }
+  Regs values;
+  for (int lane = 0; lane < frame.lanes; ++lane) {
+    values.push_back(guarded(lane, [&] { return k_.load(base, index(frame, step.index, lane), 0, step.dtype, 1); })[0]);
+  }
+  return values;
+}
+
+// A parameter that is passed by value, widened to 64 bits.
+Regs ExpressionEmitter::make_scalar(const ProgramStep& step) {
+  const Reg wide = k_.input(step.parameter);
+  const DType from = wide->getType()->isDoubleTy() ? DType::kF64 : DType::kI64;
+  Regs values = {emit_cast(k_, wide, from, step.dtype)};
+  return values;
+}
+
+Regs ExpressionEmitter::make_pointwise(Frame& frame, const ProgramStep& step) {
+  std::vector<DType> dtypes;
+  size_t lanes = 1;
+  for (int o : step.operands) {
+    dtypes.push_back(p_.steps[o].dtype);
+    lanes = std::max(lanes, frame.values[o].size());
+  }
+  Regs values;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    Regs operands;
+    for (int o : step.operands) operands.push_back(frame.values[o].size() == 1 ? frame.values[o][0] : frame.values[o][lane]);
+    values.push_back(emit_pointwise(k_, *step.node, dtypes, operands));
+  }
+  if (!is_exact(step.node->op)) k_.round(values, step.dtype);
+  return values;
+}
+
+Regs ExpressionEmitter::make_select(Frame& frame, const ProgramStep& step) {
+  bool uniform = true;
+  size_t lanes = 1;
+  for (const Guard& g : step.choices) {
+    uniform = uniform && uniform_guard(p_, g, frame.lane_axis, frame.lanes);
+  }
+  for (int o : step.operands) lanes = std::max(lanes, frame.values[o].size());
+  if (!uniform) lanes = frame.lanes;
+  Regs values;
+  std::vector<Reg> conditions(step.choices.size());
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    auto operand = [&](int i) {
+      const Regs& all = frame.values[step.operands[i]];
+      return all.size() == 1 ? all[0] : all[lane];
+    };
+    Reg value = operand(static_cast<int>(step.operands.size()) - 1);
+    for (size_t c = step.choices.size(); c-- > 0;) {
+      if (lane == 0 || !uniform) conditions[c] = holds(frame, step.choices[c], static_cast<int>(lane));
+      value = k_.ir().CreateSelect(conditions[c], operand(static_cast<int>(c)), value);
+    }
+    values.push_back(value);
+  }
+  return values;
+}
+
+// The loads that steps need, those that move most bytes a lane first: broadcast ones (weights, biases) follow the data.
+std::vector<int> ExpressionEmitter::loads_of(const std::vector<int>& steps) const {
+  std::vector<bool> needed(p_.steps.size(), false);
+  for (int s : steps) needed[s] = true;
+  std::vector<int> loads;
+  for (size_t i = p_.steps.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    for (int o : p_.steps[i].operands) needed[o] = true;
+    if (p_.steps[i].kind == Kind::kLoad) loads.push_back(static_cast<int>(i));
+  }
+  auto axes_used = [&](int step) {
+    int n = 0;
+    for (const ProgramAxis& a : p_.axes) n += p_.space.depends_on(p_.steps[step].index, a.symbol);
+    return n;
+  };
+  std::sort(loads.begin(), loads.end());
+  std::stable_sort(loads.begin(), loads.end(), [&](int a, int b) { return axes_used(a) > axes_used(b); });
+  return loads;
+}
+
+void ExpressionEmitter::load_ahead(Frame& frame, const std::vector<int>& steps) {
+  for (int load : loads_of(steps)) value(frame, load);
+}
+
+void ExpressionEmitter::load_ahead(std::vector<Frame>& frames, const std::vector<int>& steps) {
+  for (int load : loads_of(steps)) {
+    for (Frame& frame : frames) value(frame, load);
+  }
+}
+
+void ExpressionEmitter::store(Frame& frame, const ProgramStore& store) {
+  Regs values = value(frame, store.step);
+  k_.set_line(k_.return_line());
+  auto masked = [&](const std::function<void()>& write) {
+    frame.mask ? k_.if_then(frame.mask, write) : write();
+  };
+  const Reg base = k_.output(store.output);
+  const LaneAccess access = lane_access(p_, store.index, {}, frame.lane_axis, frame.lanes, store.dtype, alignment_);
+  if (access.kind == LaneAccess::Kind::kUniform) {
+    masked([&] { k_.store(base, index(frame, store.index, 0), 0, store.dtype, {values[0]}); });
+    return;
+  }
+  if (values.size() == 1) values.assign(frame.lanes, values[0]);
+  masked([&] {
+    const bool vector = access.kind == LaneAccess::Kind::kVector;
+    const bool near = vector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
+    const int width = vector ? access.width : 1;
+    const Reg first = index(frame, store.index, 0);
+    for (int lane = 0; lane < frame.lanes; lane += width) {
+      const Regs part(values.begin() + lane, values.begin() + lane + width);
+      if (near) {
+        k_.store(base, first, vector ? lane : access.stride * lane, store.dtype, part);
+      } else {
+        k_.store(base, index(frame, store.index, lane), 0, store.dtype, part);
+      }
+    }
+  });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_builder.h"
+#include "schedule/element_program.h"
+
+namespace tilewright {
+
+// A fragment: `lanes` elements that one thread computes together, at consecutive values of one axis. Families make
+// frames, set what comes from elsewhere (results of reductions), and never emit pointwise work themselves.
+struct Frame {
+  KernelBuilder::Bindings axes;  // value of every axis at lane 0; `lane_axis` is at a multiple of `lanes`
+  std::string lane_axis;         // "": a single element
+  int lanes = 1;
+  Reg mask = nullptr;            // where it does not hold, nothing is read and values mean nothing; null: holds
+  // Values of the program's steps so far: empty, one for all lanes, or one a lane. What a step has computed must
+  // dominate its later uses.
+  std::vector<Regs> values;
+};
+
+// Turns a program's steps into code, for any family: each step once a frame, 16-bit values rounded after each operator.
+class ExpressionEmitter {
+ public:
+  // `alignment`: bytes that every tensor's address is a multiple of.
+  ExpressionEmitter(KernelBuilder& k, const ElementProgram& program, int64_t alignment)
+      : k_(k), p_(program), alignment_(alignment) {}
+
+  Frame frame(KernelBuilder::Bindings axes, std::string lane_axis, int lanes, Reg mask = nullptr) const;
+  // One value for all lanes, or one a lane.
+  const Regs& value(Frame& frame, int step);
+  Reg lane_value(Frame& frame, int step, int lane);
+  // Issues the loads that `steps` need, largest first, so that they are in flight together.
+  void load_ahead(Frame& frame, const std::vector<int>& steps);
+  void load_ahead(std::vector<Frame>& frames, const std::vector<int>& steps);
+  // Writes an output's elements, where `frame.mask` holds.
+  void store(Frame& frame, const ProgramStore& store);
+
+  Reg index(const Frame& frame, const Expr& e, int lane);
+  KernelBuilder& builder() { return k_; }
+  const ElementProgram& program() const { return p_; }
+
+ private:
+  Regs make(Frame& frame, const ProgramStep& step);
+  Regs make_load(Frame& frame, const ProgramStep& step);
+  Regs make_scalar(const ProgramStep& step);
+  Regs make_pointwise(Frame& frame, const ProgramStep& step);
+  Regs make_select(Frame& frame, const ProgramStep& step);
+  Reg holds(const Frame& frame, const Guard& guard, int lane);
+  Reg with_mask(const Frame& frame, Reg condition);
+  std::vector<int> loads_of(const std::vector<int>& steps) const;
+
+  KernelBuilder& k_;
+  const ElementProgram& p_;
+  int64_t alignment_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "codegen/kernel_builder.h"
+#include "schedule/element_program.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+// Each writes the kernel of a schedule of its family and returns its module.
+std::unique_ptr<llvm::Module> build_pointwise(llvm::LLVMContext& context, const ElementProgram& program, const Schedule& schedule,
+                                              const GpuFacts& gpu);
+
+}  // namespace tilewright

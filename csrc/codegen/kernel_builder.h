@@ -1,0 +1,113 @@
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tilewright {
+
+using Reg = llvm::Value*;  // a value in registers
+using Regs = std::vector<Reg>;
+
+// A small typed layer over IRBuilder, in which a family's file reads like the kernel that it writes.
+//
+// Elements in registers have their compute type: float for f32, f16 and bf16, i1 for bool, else the type itself.
+// Indices are i32 or i64, as the schedule says.
+class KernelBuilder {
+ public:
+  struct Shape {
+    std::string entry;
+    int threads = 0;
+    int min_blocks_per_sm = 0;  // 0: not said
+    int index_bits = 32;
+    int workspaces = 0;
+  };
+  KernelBuilder(llvm::LLVMContext& context, const Graph& body, const Shape& shape);
+
+  llvm::IRBuilder<>& ir() { return ir_; }
+  llvm::Module& module() { return *module_; }
+  // Ends the kernel; the builder is empty afterwards.
+  std::unique_ptr<llvm::Module> finish();
+
+  // ---- parameters of the entry (codegen.h)
+  Reg input(int i) const { return inputs_[i]; }
+  Reg output(int i) const { return outputs_[i]; }  // the memory that output i is written to
+  Reg workspace(int i) const { return workspaces_[i]; }
+  Reg symbol(const std::string& name);  // as an index
+
+  // ---- where this thread is
+  Reg thread();          // index
+  Reg block(int axis = 0);
+  Reg lane();            // 0..31, i32
+  Reg thread_i32();
+
+  // ---- values
+  llvm::Type* index_type() { return ir_.getIntNTy(shape_.index_bits); }
+  Reg index(int64_t value) { return llvm::ConstantInt::get(index_type(), value, /*IsSigned=*/true); }
+  llvm::Type* element_type(DType dtype);  // in registers
+  // An expression over symbols and axes, given the axes' values. Floor division for signed operands; unsigned where
+  // `not_negative` answers yes.
+  using Bindings = std::map<std::string, Reg>;
+  Reg expression(const Expr& e, const Bindings& axes, const std::function<bool(const Expr&)>& not_negative);
+
+  // ---- global memory: `width` consecutive elements from base[index], in one access of up to 16 bytes
+  Regs load(Reg base, Reg index, int64_t offset, DType dtype, int width);
+  void store(Reg base, Reg index, int64_t offset, DType dtype, const Regs& values);
+  // Rounds values of the compute type to what `dtype` holds; 16-bit types go in pairs.
+  void round(Regs& values, DType dtype);
+
+  // ---- control
+  // Runs `then` where the condition holds; the values that it returns, else zeros of the same types.
+  Regs if_else_zero(Reg condition, const std::function<Regs()>& then);
+  void if_then(Reg condition, const std::function<void()>& then);
+  // for (i = first; i < end; i += step) with values carried from one turn to the next; returns the last ones.
+  Regs loop(Reg first, Reg end, Reg step, Regs carried,
+                                 const std::function<Regs(Reg, Regs)>& turn);
+  llvm::BasicBlock* new_block(const char* name);
+
+  // ---- threads together
+  void barrier();
+  void fence_gpu();
+  // The value of lane ^ mask; 1, 8, 16, 32 and 64-bit values.
+  Reg shuffle_xor(Reg value, int mask);
+  // An array of elements of a register type in shared memory (bool as i8).
+  Reg shared_array(llvm::Type* type, int64_t count, const char* name);
+  void store_shared(Reg array, Reg index, Reg value);
+  Reg load_shared(Reg array, llvm::Type* type, Reg index);
+  // Adds 1 to a counter in global memory; its old value.
+  Reg atomic_increment(Reg address);
+
+  // Line of the body's text that the next instructions come from.
+  void set_line(int line);
+  int line_of(const Node* node) const;
+  int return_line() const { return return_line_; }
+
+  Reg call_libdevice(const std::string& name, llvm::Type* type, const Regs& args);
+
+ private:
+  void make_entry(const Graph& body);
+  void make_debug_info(const Graph& body);
+  Reg address(Reg base, Reg index, int64_t byte_offset, int64_t size);
+  llvm::Type* memory_type(DType dtype, int width, llvm::Align& align);
+  Regs unpack(Reg raw, DType dtype, int width);
+  Reg pack(const Regs& values, DType dtype);
+
+  Shape shape_;
+  std::unique_ptr<llvm::Module> module_;
+  llvm::IRBuilder<> ir_;
+  llvm::Function* function_ = nullptr;
+  llvm::DISubprogram* scope_ = nullptr;
+  Regs inputs_, outputs_, workspaces_;
+  std::map<std::string, Reg> symbols_;
+  std::map<const Node*, int> lines_;
+  int return_line_ = 1;
+};
+
+}  // namespace tilewright

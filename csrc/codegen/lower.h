@@ -1,0 +1,18 @@
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <memory>
+#include <string>
+
+namespace tilewright {
+
+struct LoweredModule {
+  std::string llvm_ir;  // after optimisation
+  std::string ptx;
+};
+
+// Links what the module needs of libdevice, optimises, and prints PTX for `arch`.
+LoweredModule lower_to_ptx(std::unique_ptr<llvm::Module> module, const std::string& arch);
+
+}  // namespace tilewright

@@ -1,0 +1,631 @@
+#include "schedule/element_program.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "support/error.h"
+
+namespace tilewright {
+namespace {
+
+using Coords = std::vector<Expr>;
+using Kind = ProgramStep::Kind;
+
+// Ends the making of a program that no family takes; becomes `why_not`.
+struct Refusal {
+  std::string why;
+};
+
+std::string shown(const Value* v) {
+  std::ostringstream text;
+  text << "%" << v->name << ": " << v->type;
+  return text.str();
+}
+
+std::vector<int64_t> reduced_dims(const Node& node) { return node.attr_ints("dims"); }
+
+bool contains(const std::vector<int64_t>& dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
+
+// Kept and reduced parts of something with an entry a dimension of a reduction's operand.
+struct Parts {
+  std::vector<Expr> kept, reduced;
+};
+Parts split_dims(const std::vector<Expr>& all, const std::vector<int64_t>& dims) {
+  Parts parts;
+  for (size_t d = 0; d < all.size(); ++d) (contains(dims, d) ? parts.reduced : parts.kept).push_back(all[d]);
+  return parts;
+}
+std::vector<Expr> join_dims(const Parts& parts, const std::vector<int64_t>& dims) {
+  std::vector<Expr> all;
+  size_t kept = 0, reduced = 0;
+  for (size_t d = 0; d < parts.kept.size() + parts.reduced.size(); ++d) {
+    all.push_back(contains(dims, d) ? parts.reduced[reduced++] : parts.kept[kept++]);
+  }
+  return all;
+}
+
+class ProgramMaker {
+ public:
+  explicit ProgramMaker(const Graph& body) : p_(body.symbols()) { p_.body = &body; }
+
+  ElementProgram make() {
+    for (size_t i = 0; i < p_.body->parameters().size(); ++i) parameter_index_[p_.body->parameters()[i]] = i;
+    const std::vector<Node*> nodes = p_.body->nodes();
+    check_types(nodes);
+    auto reduction = std::find_if(nodes.begin(), nodes.end(),
+                                  [](const Node* n) { return n->category() == Category::kReduction; });
+    reduction == nodes.end() ? make_pointwise_axes() : make_row_axes(**reduction);
+    const std::vector<Output>& outputs = p_.body->outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) make_store(i, outputs[i]);
+    return std::move(p_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const { throw Refusal{why}; }
+
+  void check_types(const std::vector<Node*>& nodes) const {
+    auto check = [&](const Value* v) {
+      if (!v->type.is_tensor()) return;
+      const DType t = v->type.dtype;
+      if (!has_kernels(t) || t == DType::kF8E4M3 || t == DType::kF8E5M2) refuse(shown(v) + ": kernels do not take this element type");
+    };
+    for (const Value* v : p_.body->parameters()) check(v);
+    for (const Node* n : nodes) {
+      if (n->category() == Category::kCall || n->category() == Category::kHost) refuse(std::string(n->info().text) + " is not part of kernels");
+      for (const auto& r : n->results) check(r.get());
+    }
+    if (p_.body->outputs().empty()) refuse("the group has no outputs");
+    for (const Output& o : p_.body->outputs()) {
+      if (!o.tensor() || !o.tensor()->type.is_tensor()) refuse("an output is not a tensor");
+    }
+  }
+
+  Expr new_axis(const Expr& size, bool reduced) {
+    if (size.is_constant(1)) return 0;
+    const Expr axis = p_.space.add_axis(size);
+    p_.axes.push_back({axis.symbol_name(), size, reduced});
+    return axis;
+  }
+
+  void make_pointwise_axes() {
+    // The output with most elements gives the space; ties go to the first.
+    const Value* largest = nullptr;
+    for (const Output& o : p_.body->outputs()) {
+      const Value* v = o.tensor();
+      if (!largest || hint(v->type.numel()) > hint(largest->type.numel())) largest = v;
+    }
+    root_shape_ = largest->type.shape;
+    for (const Expr& size : root_shape_) root_coords_.push_back(new_axis(size, /*reduced=*/false));
+  }
+
+  void make_row_axes(const Node& reduction) {
+    root_shape_ = reduction.operand(0)->type.shape;
+    const std::vector<int64_t> dims = reduced_dims(reduction);
+    row_shape_ = split_dims(root_shape_, dims);
+    for (const Expr& size : row_shape_.kept) row_coords_.kept.push_back(new_axis(size, false));
+    for (const Expr& size : row_shape_.reduced) row_coords_.reduced.push_back(new_axis(size, true));
+    root_coords_ = join_dims(row_coords_, dims);
+    root_reduction_ = &reduction;
+  }
+
+  int64_t hint(const Expr& e) const { return p_.body->symbols().hint(e); }
+
+  // ---- outputs
+
+  // Coordinates of `v` where the iteration is at `coords` in `shape`: through the index maps below `v`, as far as one
+  // of `shape` lies under them, else in row-major order.
+  std::optional<Coords> coords_of(const Value* v, const std::vector<Expr>& shape, const Coords& coords) const {
+    std::vector<const Node*> maps;
+    const Value* base = v;
+    auto is_map = [](const Node* n) {
+      return n && (n->op == Op::kPermute || n->op == Op::kReshape || n->op == Op::kSqueeze || n->op == Op::kUnsqueeze);
+    };
+    while (base->type.shape != shape && is_map(base->node)) {
+      maps.push_back(base->node);
+      base = base->node->operand(0);
+    }
+    if (base->type.shape != shape) {
+      if (v->type.numel() != product(shape)) return std::nullopt;
+      return reshape_coords(p_.space, coords, shape, v->type.shape);
+    }
+    Coords at = coords;
+    for (auto it = maps.rbegin(); it != maps.rend(); ++it) at = forward(**it, at);
+    return at;
+  }
+
+  // Where an element of a one-to-one view's operand goes.
+  Coords forward(const Node& view, const Coords& at) const {
+    if (view.op != Op::kPermute) return reshape_coords(p_.space, at, view.operand(0)->type.shape, view.type().shape);
+    Coords result;
+    for (int64_t d : view.attr_ints("dims")) result.push_back(at[d]);
+    return result;
+  }
+
+  void make_store(int i, const Output& output) {
+    const Value* v = output.tensor();
+    ProgramStore store;
+    store.output = i;
+    store.dtype = v->type.dtype;
+    store.into = output.into;
+    std::optional<Coords> coords = coords_of(v, root_shape_, root_coords_);
+    if (root_reduction_) {
+      const bool row_shaped = v->type.numel() == product(row_shape_.kept) && v->type.shape != root_shape_;
+      if (row_shaped) coords = coords_of(v, row_shape_.kept, row_coords_.kept);
+      store.per_row = row_shaped;
+    }
+    if (!coords) refuse("output " + shown(v) + " has another number of elements than the kernel iterates over");
+    store.step = element(v, *coords, {});
+    const Type& memory = output.into ? output.into->type : v->type;
+    if (output.into && output.into->type.shape != v->type.shape) refuse("output " + shown(v) + " and " + shown(output.into) + ", which it is written into, differ in shape");
+    store.index = offset(memory, *coords);
+    p_.stores.push_back(store);
+  }
+
+  static Expr offset(const Type& type, const Coords& coords) {
+    const std::vector<Expr> strides = memory_strides(type);
+    Expr sum = 0;
+    for (size_t d = 0; d < coords.size(); ++d) sum = sum + coords[d] * strides[d];
+    return sum;
+  }
+
+  // ---- steps
+
+  int add(ProgramStep step) {
+    for (int o : step.operands) {
+      const ProgramStep& operand = p_.steps[o];
+      step.stage = std::max(step.stage, operand.stage);
+    }
+    p_.steps.push_back(std::move(step));
+    return static_cast<int>(p_.steps.size()) - 1;
+  }
+
+  template <typename T>
+  static int intern(std::map<T, int>& table, const T& key) {
+    return table.emplace(key, static_cast<int>(table.size())).first->second;
+  }
+
+  int element(const Value* v, const Coords& coords, const Guard& guard) {
+    TW_CHECK(static_cast<int>(coords.size()) == v->type.rank()) << "%" << v->name << ": " << coords.size() << " coordinates";
+    std::vector<std::tuple<Expr, Expr, Expr>> guard_key;
+    for (const Bound& b : guard) guard_key.emplace_back(b.index, b.low, b.high);
+    const auto key = std::make_tuple(v, intern(coords_ids_, coords), intern(guard_ids_, guard_key));
+    auto it = known_.find(key);
+    if (it != known_.end()) return it->second;
+    const int step = make_element(v, coords, guard);
+    known_.emplace(key, step);
+    return step;
+  }
+
+  ProgramStep step_of(Kind kind, const Value* v) const {
+    ProgramStep step;
+    step.kind = kind;
+    step.value = v;
+    step.node = v->node;
+    step.dtype = v->type.is_tensor() ? v->type.dtype : v->type.kind == TypeKind::kFloat ? DType::kF64 : DType::kI64;
+    return step;
+  }
+
+  int make_element(const Value* v, const Coords& coords, const Guard& guard) {
+    const auto parameter = parameter_index_.find(v);
+    if (parameter != parameter_index_.end()) return make_parameter(v, parameter->second, coords, guard);
+    const Node& node = *v->node;
+    switch (node.category()) {
+      case Category::kConstant: {
+        if (node.op == Op::kConstant) return add(step_of(Kind::kConstant, v));
+        ProgramStep step = step_of(Kind::kIndex, v);
+        step.index = node.attr_expr("value");
+        return add(step);
+      }
+      case Category::kPointwise: {
+        ProgramStep step = step_of(Kind::kPointwise, v);
+        for (const Value* operand : node.operands) {
+          const bool rank0 = !operand->type.is_tensor() || operand->type.rank() == 0;
+          step.operands.push_back(element(operand, rank0 ? Coords{} : coords, guard));
+        }
+        return add(step);
+      }
+      case Category::kView:
+        return make_view(v, coords, guard);
+      case Category::kReduction:
+        return make_reduced(v, coords);
+      default:
+        refuse(std::string(node.info().text) + " is not part of kernels");
+    }
+  }
+
+  int make_parameter(const Value* v, int index, const Coords& coords, const Guard& guard) {
+    const bool by_value = !v->type.is_tensor() || v->type.device == "host";
+    ProgramStep step = step_of(by_value ? Kind::kScalar : Kind::kLoad, v);
+    step.parameter = index;
+    if (by_value) {
+      if (v->type.is_tensor() && v->type.rank() != 0) refuse(shown(v) + " lies in CPU memory");
+      return add(step);
+    }
+    step.index = offset(v->type, coords);
+    step.guard = guard;
+    return add(step);
+  }
+
+  int make_view(const Value* v, const Coords& coords, const Guard& guard) {
+    const Node& node = *v->node;
+    if (node.op == Op::kConcat) return make_concat(v, coords, guard);
+    if (node.op == Op::kPad) return make_pad(v, coords, guard);
+    if (node.op == Op::kIota) {
+      ProgramStep step = step_of(Kind::kIndex, v);
+      step.index = coords[node.attr_int("dim")];
+      return add(step);
+    }
+    if (node.op == Op::kFull) return element(node.operand(0), {}, guard);
+    return element(node.operand(0), source_coords(node, coords), guard);
+  }
+
+  // Where an element of a view comes from.
+  Coords source_coords(const Node& node, const Coords& coords) const {
+    const std::vector<Expr>& from = node.operand(0)->type.shape;
+    Coords result;
+    switch (node.op) {
+      case Op::kReshape:
+        return reshape_coords(p_.space, coords, node.type().shape, from);
+      case Op::kPermute: {
+        const std::vector<int64_t> dims = node.attr_ints("dims");
+        result.assign(dims.size(), 0);
+        for (size_t i = 0; i < dims.size(); ++i) result[dims[i]] = coords[i];
+        return result;
+      }
+      case Op::kExpand: {
+        const size_t lead = coords.size() - from.size();
+        for (size_t d = 0; d < from.size(); ++d) {
+          const bool repeats = from[d].is_constant(1) && !node.type().shape[lead + d].is_constant(1);
+          result.push_back(repeats ? Expr(0) : coords[lead + d]);
+        }
+        return result;
+      }
+      case Op::kSlice: {
+        result = coords;
+        Expr& at = result[node.attr_int("dim")];
+        at = node.attr_expr("start") + at * node.attr_expr("step");
+        return result;
+      }
+      case Op::kFlip:
+        result = coords;
+        for (int64_t d : node.attr_ints("dims")) result[d] = from[d] - 1 - result[d];
+        return result;
+      case Op::kSelect:
+        result = coords;
+        result.insert(result.begin() + node.attr_int("dim"), node.attr_expr("index"));
+        return result;
+      case Op::kSqueeze:
+        result = coords;
+        for (int64_t d : sorted_dims(node)) result.insert(result.begin() + d, Expr(0));
+        return result;
+      case Op::kUnsqueeze: {
+        const std::vector<int64_t> dims = sorted_dims(node);
+        for (size_t d = 0; d < coords.size(); ++d) {
+          if (!contains(dims, d)) result.push_back(coords[d]);
+        }
+        return result;
+      }
+      default:
+        refuse(std::string(node.info().text) + " is an index map without code");
+    }
+  }
+
+  static std::vector<int64_t> sorted_dims(const Node& node) {
+    std::vector<int64_t> dims = node.attr_ints("dims");
+    std::sort(dims.begin(), dims.end());
+    return dims;
+  }
+
+  // True, false, or not known before running.
+  std::optional<bool> decide(const Bound& b) const {
+    if (p_.space.below(b.index, b.low) || p_.space.below(b.high - 1, b.index)) return false;
+    if (p_.space.not_negative(b.index - b.low) && p_.space.below(b.index, b.high)) return true;
+    return std::nullopt;
+  }
+
+  static Guard joined(Guard a, const Guard& b) {
+    for (const Bound& bound : b) {
+      if (std::find(a.begin(), a.end(), bound) == a.end()) a.push_back(bound);
+    }
+    return a;
+  }
+
+  int make_concat(const Value* v, const Coords& coords, const Guard& guard) {
+    const Node& node = *v->node;
+    const int64_t dim = node.attr_int("dim");
+    ProgramStep step = step_of(Kind::kSelect, v);
+    Expr start = 0;
+    for (const Value* operand : node.operands) {
+      const Expr end = start + operand->type.shape[dim];
+      const Bound inside{coords[dim], start, end};
+      const std::optional<bool> known = decide(inside);
+      Coords at = coords;
+      at[dim] = coords[dim] - start;
+      if (known == true) return element(operand, at, guard);
+      start = end;
+      if (known == false || operand->type.shape[dim].is_constant(0)) continue;
+      step.operands.push_back(element(operand, at, joined(guard, {inside})));
+      step.choices.push_back({inside});
+    }
+    if (step.operands.empty()) refuse(shown(v) + ": concatenates nothing");
+    step.choices.pop_back();
+    if (step.operands.size() == 1) return step.operands[0];
+    return add(step);
+  }
+
+  int make_pad(const Value* v, const Coords& coords, const Guard& guard) {
+    const Node& node = *v->node;
+    const std::vector<Expr>&low = node.attr_exprs("low"), &high = node.attr_exprs("high");
+    const std::vector<Expr>& from = node.operand(0)->type.shape;
+    Guard inside;
+    Coords at = coords;
+    for (size_t d = 0; d < from.size(); ++d) {
+      if (low[d].is_constant(0) && high[d].is_constant(0)) continue;
+      at[d] = coords[d] - low[d];
+      const Bound bound{coords[d], low[d], low[d] + from[d]};
+      const std::optional<bool> known = decide(bound);
+      if (known == false) return element(node.operand(1), {}, guard);
+      if (!known) inside.push_back(bound);
+    }
+    if (inside.empty()) return element(node.operand(0), at, guard);
+    ProgramStep step = step_of(Kind::kSelect, v);
+    step.operands = {element(node.operand(0), at, joined(guard, inside)), element(node.operand(1), {}, guard)};
+    step.choices = {inside};
+    return add(step);
+  }
+
+  // ---- reductions
+
+  int make_reduced(const Value* v, const Coords& coords) {
+    const Node& node = *v->node;
+    const std::vector<int64_t> dims = reduced_dims(node);
+    const std::vector<Expr>& shape = node.operand(0)->type.shape;
+    const Parts parts = split_dims(shape, dims);
+    if (product(parts.kept) != product(row_shape_.kept) || product(parts.reduced) != product(row_shape_.reduced)) {
+      refuse("%" + v->name + " reduces other dimensions than %" + root_reduction_->result()->name);
+    }
+    Parts row;
+    row.kept = reshape_coords(p_.space, row_coords_.kept, row_shape_.kept, parts.kept);
+    row.reduced = reshape_coords(p_.space, row_coords_.reduced, row_shape_.reduced, parts.reduced);
+    Coords kept = coords;
+    if (node.attr_bool("keepdim")) kept = split_dims(coords, dims).kept;
+    if (kept != row.kept) refuse("%" + v->name + " is used at other rows than it is computed in");
+    ProgramStep step = step_of(Kind::kReduced, v);
+    step.reduction = reduction_of(node, join_dims(row, dims), linearize(row.reduced, parts.reduced));
+    step.result = v->index;
+    step.stage = p_.reductions[step.reduction].stage + 1;
+    step.uses_kept = true;
+    return add(step);
+  }
+
+  int reduction_of(const Node& node, const Coords& operand_coords, const Expr& position) {
+    auto it = reduction_ids_.find(&node);
+    if (it != reduction_ids_.end()) return it->second;
+    ProgramReduction r;
+    r.node = &node;
+    r.operand = element(node.operand(0), operand_coords, {});
+    r.stage = p_.steps[r.operand].stage;
+    r.position = position;
+    p_.reductions.push_back(r);
+    const int id = static_cast<int>(p_.reductions.size()) - 1;
+    reduction_ids_.emplace(&node, id);
+    return id;
+  }
+
+  ElementProgram p_;
+  std::map<const Value*, int> parameter_index_;
+  std::vector<Expr> root_shape_;
+  Coords root_coords_;
+  Parts row_shape_, row_coords_;
+  const Node* root_reduction_ = nullptr;
+  std::map<Coords, int> coords_ids_;
+  std::map<std::vector<std::tuple<Expr, Expr, Expr>>, int> guard_ids_;
+  std::map<std::tuple<const Value*, int, int>, int> known_;
+  std::map<const Node*, int> reduction_ids_;
+};
+
+// Applies `change` to every expression over axes that the program holds.
+template <typename F>
+void for_each_index(ElementProgram& p, F change) {
+  auto guard = [&](Guard& g) {
+    for (Bound& b : g) change(b.index);
+  };
+  for (ProgramStep& s : p.steps) {
+    if (s.kind == Kind::kLoad || s.kind == Kind::kIndex) change(s.index);
+    guard(s.guard);
+    for (Guard& g : s.choices) guard(g);
+  }
+  for (ProgramStore& s : p.stores) change(s.index);
+  for (ProgramReduction& r : p.reductions) {
+    if (r.node->op == Op::kArgmax || r.node->op == Op::kArgmin) change(r.position);
+  }
+}
+
+// Whether e sees the axes `outer` and `inner` only through outer * size(inner) + inner.
+bool collapses(const IndexSpace& space, const Expr& e, const std::string& outer, const std::string& inner) {
+  Expr outer_factor = 0, inner_factor = 0;
+  const Expr o = Expr::symbol(outer), i = Expr::symbol(inner);
+  for (const Expr& term : terms_of(e)) {
+    const bool on_outer = space.depends_on(term, outer), on_inner = space.depends_on(term, inner);
+    if (!on_outer && !on_inner) continue;
+    Expr factor = 1;
+    int axes = 0;
+    bool nested = false;
+    for (const Expr& f : factors_of(term)) {
+      if (f == o || f == i) {
+        ++axes;
+        continue;
+      }
+      factor = factor * f;
+      if (!space.depends_on(f, outer) && !space.depends_on(f, inner)) continue;
+      nested = true;
+      for (const Expr& operand : f.operands()) {
+        if (!collapses(space, operand, outer, inner)) return false;
+      }
+    }
+    if (nested) {
+      if (axes != 0) return false;
+      continue;
+    }
+    if (axes != 1) return false;
+    (on_outer ? outer_factor : inner_factor) = (on_outer ? outer_factor : inner_factor) + factor;
+  }
+  return outer_factor == inner_factor * space.size(inner);
+}
+
+// Order of axes in memory: those of the access that moves most come first by stride. Returns the index expression whose
+// strides decide.
+Expr leading_index(const ElementProgram& p) {
+  if (!p.has_reductions()) return p.stores.front().index;
+  const Expr* best = nullptr;
+  int64_t most = -1;
+  auto offer = [&](const Expr& index, DType dtype) {
+    int64_t elements = 1;
+    for (const ProgramAxis& axis : p.axes) {
+      if (p.space.depends_on(index, axis.symbol)) elements *= std::max<int64_t>(p.space.table().hint(axis.size), 1);
+    }
+    if (elements * bytes(dtype) > most) {
+      most = elements * bytes(dtype);
+      best = &index;
+    }
+  };
+  for (const ProgramStep& s : p.steps) {
+    if (s.kind == Kind::kLoad) offer(s.index, s.dtype);
+  }
+  for (const ProgramStore& s : p.stores) offer(s.index, s.dtype);
+  return *best;
+}
+
+void order_axes(ElementProgram& p) {
+  const Expr index = leading_index(p);
+  std::map<std::string, int64_t> stride;
+  for (const ProgramAxis& axis : p.axes) {
+    const std::optional<Expr> c = p.space.coefficient(index, axis.symbol);
+    if (!c) return;  // keep the order of the dimensions
+    bool pure = true;
+    for (const ProgramAxis& other : p.axes) pure = pure && !p.space.depends_on(*c, other.symbol);
+    if (!pure) return;
+    stride[axis.symbol] = std::abs(p.space.table().hint(*c));
+  }
+  std::stable_sort(p.axes.begin(), p.axes.end(), [&](const ProgramAxis& a, const ProgramAxis& b) {
+    if (a.reduced != b.reduced) return !a.reduced;
+    // A broadcast axis has stride 0 and stays where it is.
+    if (stride[a.symbol] == 0 || stride[b.symbol] == 0) return false;
+    return stride[a.symbol] > stride[b.symbol];
+  });
+}
+
+void collapse_axes(ElementProgram& p) {
+  for (size_t a = 0; a + 1 < p.axes.size();) {
+    const ProgramAxis outer = p.axes[a], inner = p.axes[a + 1];
+    bool all = outer.reduced == inner.reduced;
+    for_each_index(p, [&](Expr& e) { all = all && collapses(p.space, e, outer.symbol, inner.symbol); });
+    if (!all) {
+      ++a;
+      continue;
+    }
+    const Expr size = outer.size * inner.size;
+    const Expr merged = p.space.add_axis(size);
+    const std::map<std::string, Expr> values = {{outer.symbol, 0}, {inner.symbol, merged}};
+    for_each_index(p, [&](Expr& e) { e = p.space.rewrite(e, values); });
+    p.axes[a] = {merged.symbol_name(), size, outer.reduced};
+    p.axes.erase(p.axes.begin() + a + 1);
+    if (a > 0) --a;
+  }
+}
+
+void mark_uses(ElementProgram& p) {
+  auto mark = [&](ProgramStep& s, const Expr& e) {
+    for (const ProgramAxis& axis : p.axes) {
+      if (p.space.depends_on(e, axis.symbol)) (axis.reduced ? s.uses_reduced : s.uses_kept) = true;
+    }
+  };
+  for (ProgramStep& s : p.steps) {
+    if (s.kind == Kind::kLoad || s.kind == Kind::kIndex) mark(s, s.index);
+    for (const Bound& b : s.guard) mark(s, b.index);
+    for (const Guard& g : s.choices) {
+      for (const Bound& b : g) mark(s, b.index);
+    }
+    for (int o : s.operands) {
+      s.uses_kept |= p.steps[o].uses_kept;
+      s.uses_reduced |= p.steps[o].uses_reduced;
+    }
+  }
+}
+
+// A parameter that is written may be read only at the element that is written, by whoever writes it.
+void check_in_place(const ElementProgram& p) {
+  for (const ProgramStore& store : p.stores) {
+    if (!store.into) continue;
+    for (const ProgramStep& s : p.steps) {
+      if (s.kind != Kind::kLoad || p.parameter(s.parameter) != store.into) continue;
+      if (s.index != store.index) throw Refusal{"%" + store.into->name + " is written in place and read at other elements"};
+      if (!store.per_row) continue;
+      // Every thread of a row would read it, at any time before or after the one that writes.
+      std::set<int> needed;
+      for (const ProgramReduction& r : p.reductions) needed.insert(r.operand);
+      for (const ProgramStore& other : p.stores) {
+        if (!other.per_row) needed.insert(other.step);
+      }
+      for (size_t i = p.steps.size(); i-- > 0;) {
+        if (!needed.count(i)) continue;
+        needed.insert(p.steps[i].operands.begin(), p.steps[i].operands.end());
+        if (&p.steps[i] == &s) throw Refusal{"%" + store.into->name + " is written once a row and read by the whole row"};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Expr> memory_strides(const Type& type) { return type.strides ? *type.strides : type.contiguous_strides(); }
+
+std::vector<ProgramAxis> ElementProgram::kept() const {
+  std::vector<ProgramAxis> result;
+  std::copy_if(axes.begin(), axes.end(), std::back_inserter(result), [](const ProgramAxis& a) { return !a.reduced; });
+  return result;
+}
+
+std::vector<ProgramAxis> ElementProgram::reduced() const {
+  std::vector<ProgramAxis> result;
+  std::copy_if(axes.begin(), axes.end(), std::back_inserter(result), [](const ProgramAxis& a) { return a.reduced; });
+  return result;
+}
+
+Expr ElementProgram::rows() const {
+  Expr size = 1;
+  for (const ProgramAxis& a : axes) size = a.reduced ? size : size * a.size;
+  return size;
+}
+
+Expr ElementProgram::row_length() const {
+  Expr size = 1;
+  for (const ProgramAxis& a : axes) size = a.reduced ? size * a.size : size;
+  return size;
+}
+
+int ElementProgram::stages() const {
+  int stages = 0;
+  for (const ProgramReduction& r : reductions) stages = std::max(stages, r.stage + 1);
+  return stages;
+}
+
+ProgramResult make_element_program(const Graph& body) {
+  ProgramResult result;
+  try {
+    ElementProgram program = ProgramMaker(body).make();
+    order_axes(program);
+    collapse_axes(program);
+    mark_uses(program);
+    check_in_place(program);
+    result.program = std::move(program);
+  } catch (const Refusal& refusal) {
+    result.why_not = refusal.why;
+  }
+  return result;
+}
+
+}  // namespace tilewright

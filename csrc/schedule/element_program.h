@@ -1,0 +1,126 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "schedule/index_space.h"
+
+namespace tilewright {
+
+// What one element of a kernel costs to compute: the body of a group followed from its outputs back to its inputs, with
+// every index map turned into an expression over the kernel's iteration axes.
+//
+//   kernel(%0: f32[s0, 64], %1: f32[64])        axes @a < s0, @b < 64  (collapsed where every access allows)
+//     %2 = expand %1 shape [s0, 64]             load %0 at 64*@a + @b
+//     %3 = add %0, %2                           load %1 at @b
+//     return %3                                 add, store at 64*@a + @b
+//
+// A body with reductions iterates over rows: kept axes, then reduced axes that all its reductions share.
+// The schedule prices the program's accesses, and the expression emitter turns its steps into code: both read the same one.
+
+// low <= index < high.
+struct Bound {
+  Expr index, low, high;
+  friend bool operator==(const Bound&, const Bound&) = default;
+};
+using Guard = std::vector<Bound>;  // all of them
+
+struct ProgramStep {
+  enum class Kind : uint8_t {
+    kLoad,       // parameter's element at `index`; executed only where `guard` holds
+    kScalar,     // a parameter that is passed by value
+    kConstant,   // of `node`
+    kIndex,      // the integer `index`
+    kPointwise,  // `node` applied to operands
+    kSelect,     // operands[i] for the first choices[i] that holds, else the last operand
+    kReduced,    // result `result` of reduction `reduction`
+  };
+  Kind kind;
+  DType dtype = DType::kF32;
+  const Value* value = nullptr;
+  const Node* node = nullptr;
+  std::vector<int> operands;
+  int parameter = -1;
+  Expr index = 0;
+  Guard guard;
+  std::vector<Guard> choices;
+  int reduction = -1, result = 0;
+
+  bool uses_kept = false, uses_reduced = false;  // depends on a kept, a reduced axis
+  int stage = 0;                                 // reductions of lower stages come first
+};
+
+struct ProgramAxis {
+  std::string symbol;
+  Expr size;
+  bool reduced = false;
+  Expr expr() const { return Expr::symbol(symbol); }
+};
+
+struct ProgramStore {
+  int output = 0;
+  int step = 0;
+  DType dtype = DType::kF32;
+  Expr index = 0;        // offset in elements
+  bool per_row = false;  // one element a row, written after all reductions
+  const Value* into = nullptr;
+};
+
+struct ProgramReduction {
+  const Node* node = nullptr;
+  int operand = 0;  // step
+  int stage = 0;
+  Expr position = 0;  // argmax, argmin: the index that a hit reports
+};
+
+struct ElementProgram {
+  explicit ElementProgram(const SymbolTable& symbols) : space(symbols) {}
+
+  const Graph* body = nullptr;
+  IndexSpace space;
+  std::vector<ProgramAxis> axes;  // kept ones first, each group outermost first
+  std::vector<ProgramStep> steps;  // operands before users
+  std::vector<ProgramReduction> reductions;
+  std::vector<ProgramStore> stores;
+
+  bool has_reductions() const { return !reductions.empty(); }
+  std::vector<ProgramAxis> kept() const;
+  std::vector<ProgramAxis> reduced() const;
+  Expr rows() const;        // product of the kept sizes
+  Expr row_length() const;  // product of the reduced sizes
+  int stages() const;       // of the last reduction, plus one; 0 without reductions
+  const Value* parameter(int i) const { return body->parameters()[i]; }
+};
+
+struct ProgramResult {
+  std::optional<ElementProgram> program;
+  std::string why_not;
+};
+ProgramResult make_element_program(const Graph& body);
+
+// Strides of the memory that a parameter or output has: those of its type, else dense row-major ones.
+std::vector<Expr> memory_strides(const Type& type);
+
+// Vectors along an axis: elements axis = lanes*q + 0 .. lanes*q + lanes-1.
+struct LaneAccess {
+  enum class Kind : uint8_t {
+    kUniform,    // one element for all lanes
+    kVector,     // consecutive elements, in accesses of `width`
+    kStrided,    // a constant number of elements apart
+    kScattered,  // each lane computes its own index
+  };
+  Kind kind = Kind::kScattered;
+  int width = 1;       // kVector: elements an access, a power of two
+  int64_t stride = 0;  // kStrided
+  // kVector: symbolic factors of the index that must be multiples of `width` for alignment, and are not known to be.
+  std::vector<Expr> assumed;
+};
+// `alignment`: bytes to which the memory is known to be aligned.
+LaneAccess lane_access(const ElementProgram& program, const Expr& index, const Guard& guard, const std::string& axis,
+                       int lanes, DType dtype, int64_t alignment);
+// Whether a guard has one answer for all lanes of a vector.
+bool uniform_guard(const ElementProgram& program, const Guard& guard, const std::string& axis, int lanes);
+
+}  // namespace tilewright

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+
+#include "schedule/element_program.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+// The families by which schedules are proposed, each in its own file.
+Proposal propose_pointwise(const ElementProgram& program, const Context& ctx);
+LaunchShape launch_pointwise(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
+
+struct Family {
+  const char* name;
+  Proposal (*propose)(const ElementProgram&, const Context&);
+  LaunchShape (*launch)(const ElementProgram&, const Schedule&, const GpuFacts&);
+};
+inline constexpr std::array kFamilies = {
+    Family{"pointwise", propose_pointwise, launch_pointwise},
+};
+
+}  // namespace tilewright
