@@ -448,13 +448,13 @@ void for_each_index(ElementProgram& p, F change) {
 bool collapses(const IndexSpace& space, const Expr& e, const std::string& outer, const std::string& inner) {
   Expr outer_factor = 0, inner_factor = 0;
   const Expr o = Expr::symbol(outer), i = Expr::symbol(inner);
-  for (const Expr& term : terms_of(e)) {
+  for (const Expr& term : sum_terms(e)) {
     const bool on_outer = space.depends_on(term, outer), on_inner = space.depends_on(term, inner);
     if (!on_outer && !on_inner) continue;
     Expr factor = 1;
     int axes = 0;
     bool nested = false;
-    for (const Expr& f : factors_of(term)) {
+    for (const Expr& f : product_factors(term)) {
       if (f == o || f == i) {
         ++axes;
         continue;

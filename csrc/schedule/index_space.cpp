@@ -25,17 +25,17 @@ std::optional<Expr> divide_exactly(const Expr& term, const Expr& d) {
     const int64_t factor = constant_factor(term);
     if (factor % *c != 0) return std::nullopt;
     Expr result = factor / *c;
-    for (const Expr& f : factors_of(term)) {
+    for (const Expr& f : product_factors(term)) {
       if (!f.constant()) result = result * f;
     }
     return result;
   }
-  std::vector<Expr> left = factors_of(term);
+  std::vector<Expr> left = product_factors(term);
   int64_t number = 1;
   for (const Expr& f : left) {
     if (auto c = f.constant()) number *= *c;
   }
-  for (const Expr& f : factors_of(d)) {
+  for (const Expr& f : product_factors(d)) {
     if (auto c = f.constant()) {
       if (number % *c != 0) return std::nullopt;
       number /= *c;
@@ -54,7 +54,7 @@ std::optional<Expr> divide_exactly(const Expr& term, const Expr& d) {
 
 // The constant term of a sum.
 int64_t constant_term(const Expr& e) {
-  for (const Expr& t : terms_of(e)) {
+  for (const Expr& t : sum_terms(e)) {
     if (auto c = t.constant()) return *c;
   }
   return 0;
@@ -62,19 +62,19 @@ int64_t constant_term(const Expr& e) {
 
 }  // namespace
 
-std::vector<Expr> terms_of(const Expr& e) {
+std::vector<Expr> sum_terms(const Expr& e) {
   if (e.kind() == Expr::Kind::kAdd) return e.operands();
   return {e};
 }
 
-std::vector<Expr> factors_of(const Expr& e) {
+std::vector<Expr> product_factors(const Expr& e) {
   if (e.kind() == Expr::Kind::kMul) return e.operands();
   return {e};
 }
 
 int64_t constant_factor(const Expr& term) {
   int64_t factor = 1;
-  for (const Expr& f : factors_of(term)) {
+  for (const Expr& f : product_factors(term)) {
     if (auto c = f.constant()) factor *= *c;
   }
   return factor;
@@ -103,7 +103,7 @@ bool IndexSpace::depends_on(const Expr& e, const std::string& axis) const {
 std::optional<Expr> IndexSpace::coefficient(const Expr& e, const std::string& axis) const {
   Expr sum = 0;
   const Expr symbol = Expr::symbol(axis);
-  for (const Expr& term : terms_of(e)) {
+  for (const Expr& term : sum_terms(e)) {
     if (!depends_on(term, axis)) continue;
     auto c = divide_exactly(term, symbol);
     if (!c || depends_on(*c, axis)) return std::nullopt;
@@ -136,10 +136,10 @@ std::optional<Expr> IndexSpace::largest_factor(const Expr& f) const {
 // An upper bound: each term that grows with an axis is taken at the axis's end, each that falls at its start.
 std::optional<Expr> IndexSpace::largest(const Expr& e) const {
   Expr sum = 0;
-  for (const Expr& term : terms_of(e)) {
+  for (const Expr& term : sum_terms(e)) {
     Expr most = constant_factor(term);
     bool varies = false;
-    for (const Expr& f : factors_of(term)) {
+    for (const Expr& f : product_factors(term)) {
       if (f.constant()) continue;
       auto bound = largest_factor(f);
       if (!bound) return std::nullopt;
@@ -164,14 +164,14 @@ bool IndexSpace::below(const Expr& e, const Expr& bound) const {
 // a == b * quotient + rest, with the terms of `rest` that b does not divide.
 IndexSpace::Split IndexSpace::split(const Expr& a, const Expr& b) const {
   Split s{0, 0};
-  for (const Expr& term : terms_of(a)) {
+  for (const Expr& term : sum_terms(a)) {
     if (auto q = divide_exactly(term, b)) {
       s.quotient = s.quotient + *q;
     } else {
       s.rest = s.rest + term;
     }
   }
-  if (terms_of(b).size() < 2) return s;
+  if (sum_terms(b).size() < 2) return s;
   // A divisor such as s0 + 1 comes back spread over the terms of an axis: a*s0 + a.
   for (const auto& [axis, size] : sizes_) {
     auto c = coefficient(s.rest, axis);
@@ -201,7 +201,7 @@ Expr IndexSpace::div(const Expr& a, const Expr& b) const {
     const Expr shrunk_b = *b.constant() / g;
     bool exact = true;
     Expr shrunk = 0;
-    for (const Expr& term : terms_of(rest)) {
+    for (const Expr& term : sum_terms(rest)) {
       auto q = divide_exactly(term, g);
       exact = exact && q.has_value();
       if (q) shrunk = shrunk + *q;

@@ -53,8 +53,8 @@ class IndexSpace {
 };
 
 // Terms of a sum, factors of a product, the constant factor of a term.
-std::vector<Expr> terms_of(const Expr& e);
-std::vector<Expr> factors_of(const Expr& e);
+std::vector<Expr> sum_terms(const Expr& e);
+std::vector<Expr> product_factors(const Expr& e);
 int64_t constant_factor(const Expr& term);
 
 // Row-major index of `coords` in `shape`, and back.

@@ -22,11 +22,11 @@ struct LaneSpace {
 // Factors that must divide by `width` for `start` to do so; nothing where a term never will.
 std::optional<std::vector<Expr>> alignment_facts(const IndexSpace& space, const Expr& start, int64_t width) {
   std::vector<Expr> facts;
-  for (const Expr& term : terms_of(start)) {
+  for (const Expr& term : sum_terms(start)) {
     if (space.table().is_divisible(term, width)) continue;
     Expr sizes = 1;
     bool symbolic = false;
-    for (const Expr& f : factors_of(term)) {
+    for (const Expr& f : product_factors(term)) {
       const std::vector<std::string> symbols = f.symbols();
       const bool on_axis = std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return space.is_axis(s); });
       if (on_axis) continue;
