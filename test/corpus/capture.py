@@ -22,7 +22,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test" / "torch")]
 
 import models  # noqa: E402
-
 from tilewright.backend import CompiledPart, GraphCompiler  # noqa: E402
 from tilewright.options import read_options  # noqa: E402
 
