@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/kernel_time.h"
 #include "cost/time.h"
 #include "ir/context.h"
 #include "ir/group.h"
@@ -33,8 +34,9 @@ struct Kernel {
   Group group;
   // What the plan tries in this order; the last one has no condition. At least one.
   std::vector<Candidate> variants;
-  int priced = 0;  // the variant that runs at the symbols' hints, to which `time` belongs
+  int priced = 0;  // the variant that runs at the symbols' hints, to which the times belong
   Time time;
+  KernelTime parts;
 };
 
 struct PartitionStep {
@@ -47,7 +49,7 @@ struct PartitionStep {
   int kernel = -1;
   const Node* node = nullptr;
   bool is_view = false;  // a call that makes no kernel: its result is a view of its first operand
-  Time time;
+  Time time = {};
 };
 
 // A value that its kernel writes straight into a parameter's memory (`-> into`): no copy is left to do for that output.
@@ -62,10 +64,10 @@ struct InPlace {
 struct Decision {
   std::string what;  // "fuse", "refuse", "recompute", "give back", "keep call", "view", "in place"
   std::string why;
-  std::vector<std::string> nodes;  // the user's operators or the graph's values it is about
-  double before_us = 0;            // T of the steps concerned if it were not so, and as it was decided
+  std::vector<std::string> nodes = {};  // the user's operators or the graph's values it is about
+  double before_us = 0;                 // T of the steps concerned if it were not so, and as it was decided
   double after_us = 0;
-  LocPtr loc;
+  LocPtr loc = nullptr;
 };
 
 struct Partition {

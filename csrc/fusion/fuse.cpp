@@ -1,0 +1,268 @@
+#include "fusion/fuse.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <sstream>
+
+#include "cost/call_time.h"
+
+namespace tilewright {
+namespace {
+
+// Larger kernels gain little and cost registers and compile time.
+constexpr size_t kMaxUnits = 192;
+// Kernels that only share an input are worth a look where it is at least this large.
+constexpr double kMinSharedBytes = 64 * 1024;
+// A value is cheap to recompute from this many pointwise nodes.
+constexpr size_t kMaxCone = 4;
+constexpr size_t kMaxRecomputers = 8;
+
+struct Pair {
+  double bytes;
+  int sequence;
+  int a, b, version_a, version_b;
+  friend bool operator<(const Pair& x, const Pair& y) {  // top of the queue: most bytes, then first pushed
+    return x.bytes != y.bytes ? x.bytes < y.bytes : x.sequence > y.sequence;
+  }
+};
+
+std::string microseconds(double us) {
+  std::ostringstream out;
+  out.precision(1);
+  out << std::fixed << us << " us";
+  return out.str();
+}
+
+}  // namespace
+
+bool Fuser::is_native(int cluster) const {
+  return units_[clusters_.members(cluster).front()].kind == Unit::Kind::kNative;
+}
+
+KernelNodes Fuser::nodes_of(int cluster) const {
+  return kernel_nodes(clusters_.members(cluster), {cluster}, units_, clusters_, index_);
+}
+
+const Evaluation& Fuser::evaluate(int cluster) const { return evaluator_.evaluate(nodes_of(cluster)); }
+
+const Evaluation& Fuser::evaluate_together(int a, int b) const {
+  std::vector<int> both;
+  std::set_union(clusters_.members(a).begin(), clusters_.members(a).end(), clusters_.members(b).begin(),
+                 clusters_.members(b).end(), std::back_inserter(both));
+  return evaluator_.evaluate(kernel_nodes(both, {a, b}, units_, clusters_, index_));
+}
+
+void Fuser::fuse() {
+  version_.assign(units_.size(), 0);
+  fuse_neighbours(/*siblings=*/false);
+  fuse_neighbours(/*siblings=*/true);
+  recompute_cheap();
+}
+
+// Bytes that need not be written and read again if the two are one.
+double Fuser::bytes_between(int from, int to) const {
+  double total = 0;
+  for (int unit : clusters_.members(from)) {
+    for (const auto& result : units_[unit].node->results) {
+      bool is_read = false, is_kept = units_.is_pinned(result.get());
+      for (int reader : units_.readers(result.get())) {
+        (clusters_.has(to, reader) ? is_read : is_kept) |= !clusters_.has(from, reader);
+      }
+      if (is_read) total += distinct_bytes(result->type, evaluator_.symbols()) * (is_kept ? 1 : 2);
+    }
+  }
+  return total;
+}
+
+// What no family takes by itself is worth any price.
+double Fuser::apart_us(int a, int b) const {
+  const Evaluation& first = evaluate(a);
+  const Evaluation& second = evaluate(b);
+  if (!first.verdict || !second.verdict) return std::numeric_limits<double>::infinity();
+  return first.time.total_us() + second.time.total_us();
+}
+
+bool Fuser::try_merge(int a, int b, bool must_gain) {
+  if (clusters_.members(a).size() + clusters_.members(b).size() > kMaxUnits || !clusters_.can_merge(a, b)) return false;
+  const Evaluation& whole = evaluate_together(a, b);
+  if (!whole.verdict) return false;
+  if (must_gain && whole.time.total_us() >= apart_us(a, b)) return false;
+  clusters_.merge(a, b);
+  return true;
+}
+
+void Fuser::fuse_neighbours(bool siblings) {
+  std::priority_queue<Pair> queue;
+  int sequence = 0;
+  const auto push = [&](int a, int b, double bytes) {
+    if (is_native(a) && is_native(b)) queue.push({bytes, sequence++, a, b, version_[a], version_[b]});
+  };
+  const auto push_edges = [&](int cluster, bool both_ways) {
+    for (int after : clusters_.after(cluster)) push(cluster, after, bytes_between(cluster, after));
+    if (!both_ways) return;
+    for (int before : clusters_.before(cluster)) push(before, cluster, bytes_between(before, cluster));
+  };
+  const auto push_siblings = [&](const Value* value) {
+    const double bytes = distinct_bytes(value->type, evaluator_.symbols());
+    if (bytes < kMinSharedBytes) return;
+    std::set<std::pair<int, int>> readers;
+    for (int reader : units_.readers(value))
+      readers.insert({clusters_.position(clusters_.of(reader)), clusters_.of(reader)});
+    for (auto at = readers.begin(); at != readers.end() && std::next(at) != readers.end(); ++at) {
+      push(at->second, std::next(at)->second, bytes);
+    }
+  };
+
+  if (siblings) {
+    std::unordered_set<const Value*> seen;
+    for (const Unit& unit : units_.all()) {
+      for (const Value* value : unit.reads) {
+        if (seen.insert(value).second) push_siblings(value);
+      }
+    }
+  } else {
+    for (int cluster : clusters_.in_order()) {
+      if (is_native(cluster)) push_edges(cluster, /*both_ways=*/false);
+    }
+  }
+  while (!queue.empty()) {
+    const Pair pair = queue.top();
+    queue.pop();
+    if (!clusters_.is_alive(pair.a) || !clusters_.is_alive(pair.b)) continue;
+    if (version_[pair.a] != pair.version_a || version_[pair.b] != pair.version_b) continue;
+    if (!try_merge(pair.a, pair.b, must_gain_ || siblings)) continue;
+    ++version_[pair.a];
+    push_edges(pair.a, /*both_ways=*/true);
+    if (!siblings) continue;
+    for (int unit : clusters_.members(pair.a)) {
+      for (const Value* value : units_[unit].reads) push_siblings(value);
+    }
+  }
+}
+
+// The pointwise units of the cluster that compute the value, up to what comes from outside; false where they are too
+// many or not cheap.
+bool Fuser::cheap_cone(const Value* value, int cluster, std::vector<int>& cone) const {
+  std::vector<int> work = {units_.maker(value)};
+  while (!work.empty()) {
+    const int unit = work.back();
+    work.pop_back();
+    if (std::find(cone.begin(), cone.end(), unit) != cone.end()) continue;
+    const Node& node = *units_[unit].node;
+    if (node.category() != Category::kPointwise || node.info().cost == CostClass::kTranscendental) return false;
+    cone.push_back(unit);
+    if (cone.size() > kMaxCone) return false;
+    for (const Value* read : units_[unit].reads) {
+      const int maker = units_.maker(read);
+      if (maker >= 0 && clusters_.has(cluster, maker)) work.push_back(maker);
+    }
+  }
+  std::sort(cone.begin(), cone.end());
+  return true;
+}
+
+// Units of the cone that nobody needs of `home` any more, since those that read them compute them.
+std::vector<int> Fuser::useless_units(const Clusters& tried, int home, const std::vector<int>& cone) const {
+  std::vector<int> useless;
+  const auto is_needed = [&](int unit) {
+    for (const auto& result : units_[unit].node->results) {
+      if (units_.is_pinned(result.get())) return true;
+      for (int reader : units_.readers(result.get())) {
+        const bool is_gone = std::find(useless.begin(), useless.end(), reader) != useless.end();
+        for (int cluster : tried.homes(reader)) {
+          if (cluster == home ? !is_gone : !tried.has(cluster, unit)) return true;
+        }
+      }
+    }
+    return false;
+  };
+  for (auto unit = cone.rbegin(); unit != cone.rend(); ++unit) {
+    if (tried.of(*unit) == home && !is_needed(*unit)) useless.push_back(*unit);
+  }
+  return useless;
+}
+
+// The values that the cone reads weigh less than the one it makes, apart from those that a target reads anyway.
+bool Fuser::may_save_bytes(const Value* value, const std::vector<int>& cone, const std::set<int>& targets) const {
+  const double value_bytes = distinct_bytes(value->type, evaluator_.symbols());
+  double saved = value_bytes * (static_cast<double>(targets.size()) + (units_.is_pinned(value) ? 0 : 1));
+  for (int target : targets) {
+    std::unordered_set<const Value*> read;
+    for (int unit : clusters_.members(target)) read.insert(units_[unit].reads.begin(), units_[unit].reads.end());
+    for (int unit : cone) {
+      for (const Value* input : units_[unit].reads) {
+        const int maker = units_.maker(input);
+        const bool is_in_cone = maker >= 0 && std::find(cone.begin(), cone.end(), maker) != cone.end();
+        if (!is_in_cone && read.insert(input).second) saved -= distinct_bytes(input->type, evaluator_.symbols());
+      }
+    }
+  }
+  return saved > 0;
+}
+
+bool Fuser::try_recompute(const Value* value, int unit) {
+  const int home = clusters_.of(unit);
+  std::set<int> targets;
+  for (int reader : units_.readers(value)) {
+    for (int cluster : clusters_.homes(reader)) {
+      if (!clusters_.has(cluster, unit)) targets.insert(cluster);
+    }
+  }
+  std::vector<int> cone;
+  if (targets.empty() || targets.size() > kMaxRecomputers || !cheap_cone(value, home, cone)) return false;
+
+  if (!may_save_bytes(value, cone, targets)) return false;
+
+  double before_us = evaluate(home).time.total_us();
+  for (int target : targets) before_us += evaluate(target).time.total_us();
+  Clusters tried = clusters_;
+  for (int target : targets) tried.recompute(cone, target);
+  const std::vector<int> useless = useless_units(tried, home, cone);
+  tried.drop(useless);
+  double after_us = 0;
+  targets.insert(home);
+  for (int cluster : targets) {
+    if (!tried.is_alive(cluster)) continue;
+    const Evaluation& made =
+        evaluator_.evaluate(kernel_nodes(tried.members(cluster), {cluster}, units_, tried, index_));
+    if (!made.verdict) return false;
+    after_us += made.time.total_us();
+  }
+  if (after_us >= before_us) return false;
+  clusters_ = std::move(tried);
+  recomputed_.push_back({value, before_us, after_us});
+  return true;
+}
+
+void Fuser::recompute_cheap() {
+  for (int unit = 0; unit < units_.size(); ++unit) {
+    if (units_[unit].kind != Unit::Kind::kNative) continue;
+    for (const auto& result : units_[unit].node->results) try_recompute(result.get(), unit);
+  }
+}
+
+Fuser::Apart Fuser::why_apart(int a, int b) const {
+  Apart apart;
+  apart.apart_us = evaluate(a).time.total_us() + evaluate(b).time.total_us();
+  if (const int between = clusters_.between(a, b); between >= 0) {
+    const Node& node = *units_[clusters_.members(between).front()].node;
+    apart.why = std::string("the second also needs ") + (node.callee.empty() ? node.info().text : node.callee) +
+                ", which needs the first";
+    return apart;
+  }
+  if (clusters_.members(a).size() + clusters_.members(b).size() > kMaxUnits) {
+    apart.why = "together more than " + std::to_string(kMaxUnits) + " operators";
+    return apart;
+  }
+  const Evaluation& whole = evaluate_together(a, b);
+  if (!whole.verdict) {
+    apart.why = whole.verdict.why_not;
+    return apart;
+  }
+  apart.together_us = whole.time.total_us();
+  apart.why = "together it takes " + microseconds(apart.together_us) + ", apart " + microseconds(apart.apart_us);
+  return apart;
+}
+
+}  // namespace tilewright
