@@ -62,7 +62,9 @@ struct InPlace {
 };
 
 struct Decision {
-  std::string what;  // "fuse", "refuse", "recompute", "give back", "keep call", "view", "in place"
+  // "fuse", "generate" (a kernel of one node), "refuse", "recompute", "give back", "keep call", "view", "in place",
+  // "copy into".
+  std::string what;
   std::string why;
   std::vector<std::string> nodes = {};  // the user's operators or the graph's values it is about
   double before_us = 0;                 // T of the steps concerned if it were not so, and as it was decided

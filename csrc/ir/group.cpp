@@ -63,15 +63,16 @@ class BodyBuilder {
     for (const Value* operand : node.operands) operands.push_back(in_body_.at(operand));
     std::vector<std::pair<std::string, Attr>> attrs;
     for (const auto& [name, attr] : node.attrs) attrs.emplace_back(name, translate(attr));
-    Node* made = group_.body.add(node.op, std::move(operands), std::move(attrs));
-    TW_CHECK(made->results.size() == node.results.size()) << node.info().text << " has " << made->results.size();
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      Value* result = made->result(static_cast<int>(i));
-      result->type = translate(node.results[i]->type);
-      result->type.strides.reset();
-      group_.body.rename(result, std::to_string(next_name_++));
-      in_body_[node.results[i].get()] = result;
+    std::vector<Type> types;
+    std::vector<std::string> names;
+    for (const auto& result : node.results) {
+      types.push_back(translate(result->type));
+      types.back().strides.reset();
+      names.push_back(std::to_string(next_name_++));
     }
+    const Node* made = group_.body.add_typed(node.op, std::move(operands), std::move(attrs), std::move(types), nullptr,
+                                             nullptr, std::move(names));
+    for (size_t i = 0; i < node.results.size(); ++i) in_body_[node.results[i].get()] = made->results[i].get();
   }
 
   void bind(const std::vector<Value*>& outputs, const std::vector<Value*>& targets) {
