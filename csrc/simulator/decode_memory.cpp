@@ -1,0 +1,240 @@
+#include "simulator/decode.h"
+
+namespace tilewright::sim {
+
+Space Decoder::take_space(Opcode& op) {
+  const std::string_view s = op.take_any({"global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"});
+  if (s.empty()) return Space::kGeneric;
+  if (s == "global") return Space::kGlobal;
+  if (s == "local") return Space::kLocal;
+  if (s == "const") return Space::kConst;
+  return s.substr(0, 5) == "param" ? Space::kParam : Space::kShared;
+}
+
+bool Decoder::take_memory_modifiers(Opcode& op) {
+  bool atomic = !op.take_any({"volatile", "mmio"}).empty();
+  atomic |= !op.take_any({"relaxed", "acquire", "release", "acq_rel"}).empty();
+  op.take("weak");
+  op.take_any({"cta", "cluster", "gpu", "sys"});
+  op.take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
+  op.take("nc");
+  op.take_prefixed("L1::");
+  op.take_prefixed("L2::");
+  return atomic;
+}
+
+Decoder::Address Decoder::address(const Operand& op, Space space) {
+  if (op.kind != Operand::kAddress || op.elems.size() != 1) syntax_error(op.at, "expected an address in brackets");
+  const Operand& base = op.elems[0];
+  Address out;
+  out.offset = op.offset;
+  if (base.kind == Operand::kNumber) return out;
+  if (base.kind == Operand::kReg) {
+    const uint32_t bytes = register_bytes(base.reg);
+    if (bytes != 4 && bytes != 8) syntax_error(base.at, "an address register has 32 or 64 bits");
+    out.slot = register_slot(base.reg);
+    out.is_32 = bytes == 4;
+    return out;
+  }
+  if (base.kind != Operand::kName) syntax_error(base.at, "expected a register or a name in brackets");
+  // A variable of the frame's local memory, or a parameter: known but for the frame.
+  const Variable* v = function_.find_variable(statement_->scope, base.name);
+  if (v && locals_.count(v)) {
+    out.offset += locals_.at(v);
+    out.frame_local = true;
+    return out;
+  }
+  const auto find_in = [&](const std::vector<Variable>& list, const std::vector<PlacedParam>& placed, bool kernel_param) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i].name != base.name) continue;
+      out.offset += placed[i].offset;
+      out.kernel_param = kernel_param;
+      out.frame_local = !kernel_param;
+      return true;
+    }
+    return false;
+  };
+  if (find_in(function_.params, code_.params, function_.is_entry)) return out;
+  if (find_in(function_.results, code_.results, false)) return out;
+  if (space == Space::kParam) syntax_error(base.at, "unknown parameter '" + std::string(base.name) + "'");
+  out.slot = symbol_address(base, 8);
+  return out;
+}
+
+void Decoder::set_address(Instr& in, const Address& a) {
+  in.a = a.slot;
+  in.imm = a.offset;
+  in.address_32 = a.is_32;
+  in.frame_local = a.frame_local;
+}
+
+// The registers of a scalar or vector operand. A register may be wider than the element.
+std::vector<uint32_t> Decoder::element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store, uint32_t& reg_bytes) {
+  std::vector<const Operand*> elems;
+  if (vector == 1) {
+    elems.push_back(op.kind == Operand::kVector && op.elems.size() == 1 ? &op.elems[0] : &op);
+  } else {
+    if (op.kind != Operand::kVector || op.elems.size() != vector)
+      syntax_error(op.at, "expected a vector of " + std::to_string(vector) + " operands");
+    for (const Operand& e : op.elems) elems.push_back(&e);
+  }
+  reg_bytes = std::max(bytes, 2u);
+  for (const Operand* e : elems)
+    if (e->kind == Operand::kReg) reg_bytes = register_bytes(e->reg);
+  if (reg_bytes < bytes) syntax_error(op.at, "register of " + std::to_string(8 * reg_bytes) + " bits for an access of " + std::to_string(8 * bytes));
+  std::vector<uint32_t> slots;
+  for (const Operand* e : elems) {
+    if (e->kind == Operand::kSink && !is_store) {
+      slots.push_back(kNone);
+    } else if (e->kind == Operand::kReg) {
+      if (register_bytes(e->reg) != reg_bytes || function_.registers[e->reg].type == Type::kPred)
+        syntax_error(e->at, "registers of one vector differ in width");
+      slots.push_back(register_slot(e->reg));
+    } else if (is_store) {
+      slots.push_back(source_bits(*e, reg_bytes));
+    } else {
+      syntax_error(e->at, "expected a register to load into");
+    }
+  }
+  return slots;
+}
+
+void Decoder::load(Opcode& op) {
+  const bool atomic = take_memory_modifiers(op);
+  const Space space = take_space(op);
+  const std::string_view v = op.take_any({"v2", "v4"});
+  const Type type = op.need_type();
+  op.finish();
+  need_operands(2, 3);  // the third is a cache policy
+  const uint32_t vector = v.empty() ? 1 : v == "v2" ? 2 : 4, bytes = type_bytes(type);
+  if (bytes == 0 || bytes * vector > 16) unsupported();
+  const Address a = address(operand(1), space);
+  uint32_t reg_bytes = 0;
+  const std::vector<uint32_t> slots = element_slots(operand(0), vector, bytes, false, reg_bytes);
+  const uint32_t list = vector > 1 ? add_list(slots) : 0;
+  if (a.kernel_param && (a.offset < 0 || a.offset + bytes * vector > layout_.kernel->param_bytes))
+    error("load beyond the parameters of the kernel");
+  Instr& in = emit(a.kernel_param ? "ld.kernel_param" : "ld", Kind::kMemory);
+  set_address(in, a);
+  in.d = slots[0];
+  in.list = list;
+  in.vector = static_cast<uint8_t>(vector);
+  in.bytes = static_cast<uint8_t>(bytes);
+  in.reg_bytes = static_cast<uint8_t>(reg_bytes);
+  in.is_signed = is_signed_int(type);
+  in.flag = atomic;
+  in.space = a.frame_local ? Space::kLocal : a.kernel_param ? Space::kParam : space;
+  in.access = new_access(AccessKind::kLoad);
+}
+
+void Decoder::store(Opcode& op) {
+  if (op.take("async") || op.take("bulk")) unsupported();
+  const bool atomic = take_memory_modifiers(op);
+  const Space space = take_space(op);
+  const std::string_view v = op.take_any({"v2", "v4"});
+  const Type type = op.need_type();
+  op.finish();
+  need_operands(2, 3);
+  const uint32_t vector = v.empty() ? 1 : v == "v2" ? 2 : 4, bytes = type_bytes(type);
+  if (bytes == 0 || bytes * vector > 16 || space == Space::kConst) unsupported();
+  const Address a = address(operand(0), space);
+  if (a.kernel_param) error("a kernel's parameters cannot be written");
+  uint32_t reg_bytes = 0;
+  const std::vector<uint32_t> slots = element_slots(operand(1), vector, bytes, true, reg_bytes);
+  const uint32_t list = vector > 1 ? add_list(slots) : 0;
+  Instr& in = emit("st", Kind::kMemory);
+  set_address(in, a);
+  in.d = slots[0];
+  in.list = list;
+  in.vector = static_cast<uint8_t>(vector);
+  in.bytes = static_cast<uint8_t>(bytes);
+  in.reg_bytes = static_cast<uint8_t>(reg_bytes);
+  in.flag = atomic;
+  in.space = a.frame_local ? Space::kLocal : space;
+  in.access = new_access(AccessKind::kStore);
+}
+
+void Decoder::atom(Opcode& op) {
+  const bool is_red = op.name() == "red";
+  if (op.take("async")) unsupported();
+  take_memory_modifiers(op);
+  const Space space = take_space(op);
+  const std::string action(op.take_any({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}));
+  op.take("noftz");
+  const std::string_view v = op.take_any({"v2", "v4", "v8"});
+  const Type type = op.need_type();
+  op.finish();
+  if (action.empty()) unsupported();
+  const uint32_t bytes = type_bytes(type), vector = v.empty() ? 1 : static_cast<uint32_t>(v[1] - '0');
+  if (vector > 1 && (!is_red || bytes * vector > 16)) unsupported();
+  const bool two = action == "cas";
+  const size_t first = is_red ? 0 : 1;
+  need_operands(first + (two ? 3 : 2), first + (two ? 4 : 3));
+  const Address a = address(operand(first), space);
+  uint32_t reg_bytes = bytes;
+  const std::vector<uint32_t> slots = element_slots(operand(first + 1), vector, bytes, true, reg_bytes);
+  if (reg_bytes != bytes) error("register of another width than the operation");
+  const uint32_t second = two ? source_bits(operand(first + 2), bytes) : kNone;
+  const uint32_t d = is_red || operand(0).kind == Operand::kSink ? kNone : destination(operand(0), bytes);
+  const uint32_t list = vector > 1 ? add_list(slots) : 0;
+  std::string key = "atom." + action;
+  if (is_float(type)) key += std::string(".") + type_name(type);
+  else if (action == "min" || action == "max" || action == "inc" || action == "dec")
+    key += (is_signed_int(type) ? ".s" : ".u") + std::to_string(8 * bytes);
+  else key += ".b" + std::to_string(8 * bytes);
+  Instr& in = emit(key, Kind::kAtomic);
+  set_address(in, a);
+  in.d = d;
+  in.b = slots[0];
+  in.c = second;
+  in.list = list;
+  in.vector = static_cast<uint8_t>(vector);
+  in.bytes = static_cast<uint8_t>(bytes);
+  in.space = a.frame_local ? Space::kLocal : space;
+  in.access = new_access(AccessKind::kAtomic);
+}
+
+void Decoder::prefetch(Opcode& op) {
+  if (op.name() == "discard") unsupported();
+  emit("nothing", Kind::kMemory);
+}
+
+// cp.async completes when issued; groups and waits have nothing left to do.
+void Decoder::cp_async(Opcode& op) {
+  if (!op.take("async")) unsupported();
+  if (op.take("commit_group") || op.take("wait_all")) {
+    op.finish();
+    emit("nothing", Kind::kMemory);
+    return;
+  }
+  if (op.take("wait_group")) {
+    op.finish();
+    need_operands(1, 1);
+    emit("nothing", Kind::kMemory);
+    return;
+  }
+  const std::string_view cache = op.take_any({"ca", "cg"});
+  const bool to_shared = op.take("shared") || op.take("shared::cta"), from_global = op.take("global");
+  op.take_prefixed("L2::");
+  op.finish();
+  if (cache.empty() || !to_shared || !from_global) unsupported();
+  need_operands(3, 5);
+  const Address to = address(operand(0), Space::kShared), from = address(operand(1), Space::kGlobal);
+  const Operand& size = operand(2);
+  if (size.kind != Operand::kNumber || (size.number.bits != 4 && size.number.bits != 8 && size.number.bits != 16) ||
+      (cache == "cg" && size.number.bits != 16))
+    syntax_error(size.at, "a copy has 4, 8 or 16 bytes, with .cg 16");
+  const bool has_policy = statement_->opcode.find("cache_hint") != std::string_view::npos;
+  const uint32_t used = count() > (has_policy ? 4u : 3u) ? source(operand(3), Type::kU32) : kNone;
+  Instr& in = emit("cp.async", Kind::kMemory);
+  set_address(in, from);
+  in.d = to.slot;
+  in.target = static_cast<uint32_t>(to.offset);
+  in.mode = to.is_32 ? 1 : 0;
+  in.b = used;
+  in.bytes = static_cast<uint8_t>(size.number.bits);
+  in.space = Space::kGlobal;
+  in.access = new_access(AccessKind::kAsyncCopy);
+}
+
+}  // namespace tilewright::sim

@@ -1,0 +1,103 @@
+// Whole kernels as nvcc 13 prints them, kept as data.
+#include <cmath>
+#include <numeric>
+
+#include "run.h"
+
+namespace tilewright::sim {
+namespace {
+
+std::vector<float> ramp(size_t n, float scale = 1.0f) {
+  std::vector<float> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = scale * static_cast<float>(static_cast<int>(i * 37 % 101) - 50);
+  return v;
+}
+
+TEST(Kernels, VectorAdd) {
+  const auto module = parse(read_data("kernels_sm90a.ptx"));
+  const int n = 1000;
+  std::vector<float> x = ramp(n), y = ramp(n, 0.5f), z(n, 0.0f);
+  const std::vector<Allocation> memory{allocation(x, "x", false), allocation(y, "y", false), allocation(z, "z")};
+  const std::vector<std::vector<std::byte>> args{pointer(x), pointer(y), pointer(z), arg(n)};
+  const LaunchResult r = launch(*module, "vector_add", config_1d(4, 256), args, memory);
+  for (int i = 0; i < n; ++i) ASSERT_EQ(z[i], x[i] + y[i]) << i;
+  EXPECT_EQ(r.total.blocks, 4u);
+  EXPECT_EQ(r.total.global_load.bytes, 2u * n * 4);
+  EXPECT_EQ(r.total.global_store.bytes, 1u * n * 4);
+}
+
+void check_transpose(const char* name, uint64_t& passes, uint64_t& ideal) {
+  const auto module = parse(read_data("kernels_sm90a.ptx"));
+  const int rows = 70, cols = 45;
+  std::vector<float> in(rows * cols), out(rows * cols);
+  std::iota(in.begin(), in.end(), 0.0f);
+  LaunchConfig config;
+  config.grid = {2, 3, 1};
+  config.block = {32, 8, 1};
+  const std::vector<Allocation> memory{allocation(in, "in"), allocation(out, "out")};
+  const std::vector<std::vector<std::byte>> args{pointer(in), pointer(out), arg(rows), arg(cols)};
+  const LaunchResult r = launch(*module, name, config, args, memory);
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < cols; ++j) ASSERT_EQ(out[j * rows + i], in[i * cols + j]);
+  passes = r.total.shared_load.passes;
+  ideal = r.total.shared_load.ideal_passes;
+}
+
+TEST(Kernels, TransposeThroughSharedMemory) {
+  uint64_t passes, ideal;
+  check_transpose("transpose_tiled", passes, ideal);
+  EXPECT_EQ(passes, ideal);
+  check_transpose("transpose_conflict", passes, ideal);
+  EXPECT_GT(passes, 10 * ideal);
+}
+
+TEST(Kernels, BlockReduction) {
+  const auto module = parse(read_data("kernels_sm90a.ptx"));
+  const int n = 5000;
+  std::vector<float> x = ramp(n), out(1, 0.0f);
+  const std::vector<Allocation> memory{allocation(x, "x"), allocation(out, "out")};
+  const std::vector<std::vector<std::byte>> args{pointer(x), pointer(out), arg(n)};
+  launch(*module, "block_reduce", config_1d(5, 160), args, memory);
+  EXPECT_EQ(out[0], std::accumulate(x.begin(), x.end(), 0.0f));  // small integers: exact in any order
+}
+
+TEST(Kernels, SoftmaxOfBfloat16Rows) {
+  for (const char* file : {"kernels_sm90a.ptx", "kernels_sm80_fast_math.ptx"}) {
+    const auto module = parse(read_data(file));
+    const int rows = 3, cols = 333;
+    std::vector<uint16_t> x(rows * cols), out(rows * cols);
+    std::vector<float> wide(rows * cols);
+    for (int i = 0; i < rows * cols; ++i) {
+      const float v = 0.01f * static_cast<float>((i * 7919) % 601 - 300);
+      x[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16);
+      wide[i] = std::bit_cast<float>(static_cast<uint32_t>(x[i]) << 16);
+    }
+    LaunchConfig config = config_1d(rows, 128);
+    config.dynamic_smem_bytes = cols * sizeof(float);
+    const std::vector<Allocation> memory{allocation(x, "x"), allocation(out, "out")};
+    const std::vector<std::vector<std::byte>> args{pointer(x), pointer(out), arg(cols)};
+    launch(*module, "softmax_rows", config, args, memory);
+    for (int r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(wide[r * cols + c]));
+      for (int c = 0; c < cols; ++c) {
+        const double expected = std::exp(static_cast<double>(wide[r * cols + c])) / sum;
+        const double got = std::bit_cast<float>(static_cast<uint32_t>(out[r * cols + c]) << 16);
+        ASSERT_NEAR(got, expected, expected / 200) << file;  // one rounding to 8 bits
+      }
+    }
+  }
+}
+
+TEST(Kernels, InfoOfAnEntry) {
+  const auto module = parse(read_data("kernels_sm90a.ptx"));
+  const KernelInfo info = kernel_info(*module, "transpose_tiled");
+  EXPECT_EQ(info.param_bytes, (std::vector<uint32_t>{8, 8, 4, 4}));
+  EXPECT_EQ(info.static_smem_bytes, 32u * 33 * 4);
+  EXPECT_FALSE(info.uses_dynamic_smem);
+  EXPECT_TRUE(kernel_info(*module, "softmax_rows").uses_dynamic_smem);
+  EXPECT_THROW(kernel_info(*module, "nothing"), UserError);
+}
+
+}  // namespace
+}  // namespace tilewright::sim
