@@ -79,7 +79,7 @@ TEST_F(NvJitLink, AFaultNamesKernelAndLine) {
     FAIL() << "assembled " << ptx;
   } catch (const DeviceError& error) {
     EXPECT_NE(std::string(error.what()).find("twice_of_x for sm_80"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("line 16"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("line 17"), std::string::npos) << error.what();
   }
 }
 

@@ -147,8 +147,8 @@ TEST(Plan, BindsSymbolsToIntegersThenSizesThenStrides) {
 }
 
 TEST(Plan, OfCalls) {
-  const Graph graph =
-      parse_graph(R"(graph @g(%x: f32[s0, 4] strides [4, 1], %y: f32[s0, 4] strides [4, 1]) -> (f32[s0, 4], int)
+  const Graph graph = parse_graph(
+      R"(graph @g(%x: f32[s0, 4] strides [4, 1], %y: f32[s0, 4] strides [4, 1]) -> (f32[s0, 4], int, f32[s0, 4])
   symbols (s0 = 8 in [2, 64])
 {
   %a = call aten.add.Tensor(%x, %y, alpha=2) : f32[s0, 4] strides [4, 1] @ 0
