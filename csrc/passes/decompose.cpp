@@ -1,4 +1,5 @@
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 #include "passes/rule_emitter.h"
 
 namespace tilewright {
@@ -12,7 +13,8 @@ RuleValue to_rule_value(const Arg& arg) {
       if (v->type.is_tensor()) return {v};
       if (v->type.kind == TypeKind::kNone) return {RuleNone{}};
       if (v->type.kind == TypeKind::kInt && v->type.value) return {*v->type.value};
-      throw Refused{"%" + v->name + " is a number known only at run time"};
+      if (v->type.kind == TypeKind::kInt || v->type.kind == TypeKind::kFloat || v->type.kind == TypeKind::kBool) return {v};
+      throw Refused{"%" + v->name + " is neither a tensor nor a number"};
     }
     RuleValue operator()(const Expr& e) const { return {e}; }
     RuleValue operator()(double d) const { return {d}; }
@@ -34,7 +36,7 @@ RuleValue to_rule_value(const Arg& arg) {
 }
 
 // The call's arguments in the order of the rule's parameters.
-std::vector<RuleValue> bind_arguments(const Rule& rule, const Node& call) {
+std::vector<RuleValue> bind_arguments(const DecomposeRule& rule, const Node& call) {
   std::vector<RuleValue> result;
   if (call.args.size() > rule.parameters.size()) throw Refused{"the call has more arguments than the rule knows"};
   for (size_t i = 0; i < rule.parameters.size(); ++i) {
@@ -76,6 +78,9 @@ void require_supported(const Node& call) {
 void take_over(Graph& g, Value* result, Value* value, bool is_new) {
   const std::string name = result->name;
   const Type recorded = result->type;
+  if (!is_new) {  // the users read what the call read
+    for (Node* user : result->users) user->origins = join_origins(user->origins, result->node->origins);
+  }
   g.replace_all_uses(result, value);
   if (!is_new) return;
   value->type.strides = recorded.strides;
@@ -99,19 +104,22 @@ void replace_call(Graph& g, Node* call, const RuleEmitter& emitter, const std::v
   g.erase(call);
 }
 
-void expand_call(Graph& g, Node* call, const std::vector<const Rule*>& rules, const std::vector<int>& origins) {
+void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& rules, const std::vector<int>& origins) {
   require_supported(*call);
   RuleEmitter emitter(g, call, origins);
-  for (const Rule* rule : rules) {
+  for (const DecomposeRule* rule : rules) {
     const std::vector<RuleValue> arguments = bind_arguments(*rule, *call);
     if (!emitter.holds(*rule, arguments)) continue;
     try {
       replace_call(g, call, emitter, emitter.apply(*rule, arguments));
+      return;
     } catch (const Refused&) {
       emitter.undo();
       throw;
+    } catch (const UserError& e) {  // an operator does not take what the rule gives it
+      emitter.undo();
+      throw Refused{"rule at " + rule->where + ": " + e.what()};
     }
-    return;
   }
   throw Refused{"no rule is for these arguments"};
 }
@@ -121,12 +129,12 @@ void expand_call(Graph& g, Node* call, const std::vector<const Rule*>& rules, co
 std::vector<Refusal> decompose_with_reasons(Graph& g, const Context&) {
   const RuleTable& table = embedded_rule_table();
   std::vector<Refusal> refusals;
-  int index = -1;
   for (Node* node : g.nodes()) {
-    ++index;
-    if (node->origins.empty()) node->origins = {index};
+    if (node->origins.empty()) node->origins = {g.index(node)};
+  }
+  for (Node* node : g.nodes()) {
     if (!node->is_call()) continue;
-    const std::vector<const Rule*>& rules = table.find(node->callee);
+    const std::vector<const DecomposeRule*>& rules = table.find(node->callee);
     try {
       if (rules.empty()) throw Refused{"no rule for this operator"};
       expand_call(g, node, rules, node->origins);

@@ -18,7 +18,7 @@ namespace tilewright {
 //
 //   file       := (rule | macro)*
 //   rule       := 'rule' name ('|' name)* '(' parameters ')' (':' kind)? ('when' expression)? body
-//   macro      := 'macro' name '(' parameters ')' body            used like an operator; defined before its use
+//   macro      := 'macro' name '(' parameters ')' body            used like an operator or as f(x); defined before its use
 //   parameter  := '%'? name (':' conversion)? ('=' literal)?      in the order and with the names of PyTorch's schema
 //   body       := '=>' result (',' result)*  |  '{' statement* '}'
 //   statement  := target (',' target)* '=' result                 `%y` for tensors, a plain name for anything else
@@ -118,7 +118,7 @@ struct RuleMacro {
 
 enum class RuleKind : uint8_t { kPlain, kArithmetic, kCompare, kExact };
 
-struct Rule {
+struct DecomposeRule {
   std::vector<std::string> operators;
   std::string where;  // "activation.tw:12"
   std::vector<RuleParameter> parameters;
@@ -134,14 +134,14 @@ class RuleTable {
   // Throws InternalError: `file:line: text`.
   void add(std::string_view text, const std::string& file);
   // In the order of their text; empty where there is none.
-  const std::vector<const Rule*>& find(const std::string& callee) const;
-  const std::deque<Rule>& rules() const { return rules_; }
+  const std::vector<const DecomposeRule*>& find(const std::string& callee) const;
+  const std::deque<DecomposeRule>& rules() const { return rules_; }
 
  private:
   friend class RuleParser;
-  std::deque<Rule> rules_;
+  std::deque<DecomposeRule> rules_;
   std::map<std::string, RuleMacro, std::less<>> macros_;
-  std::unordered_map<std::string, std::vector<const Rule*>> by_operator_;
+  std::unordered_map<std::string, std::vector<const DecomposeRule*>> by_operator_;
 };
 
 // The rules that are part of this library, parsed at the first call.

@@ -46,7 +46,7 @@ Attr to_attr(const RuleValue& value) {
 RuleEmitter::RuleEmitter(Graph& graph, Node* call, std::vector<int> origins)
     : graph_(graph), call_(call), origins_(std::move(origins)) {}
 
-bool RuleEmitter::holds(const Rule& rule, const std::vector<RuleValue>& arguments) {
+bool RuleEmitter::holds(const DecomposeRule& rule, const std::vector<RuleValue>& arguments) {
   if (!rule.condition) return true;
   try {
     rule_ = &rule;
@@ -59,7 +59,7 @@ bool RuleEmitter::holds(const Rule& rule, const std::vector<RuleValue>& argument
   }
 }
 
-std::vector<Value*> RuleEmitter::apply(const Rule& rule, const std::vector<RuleValue>& arguments) {
+std::vector<Value*> RuleEmitter::apply(const DecomposeRule& rule, const std::vector<RuleValue>& arguments) {
   rule_ = &rule;
   bind(rule, arguments);
   if (!run(rule.body)) fail(0, "the rule returns nothing");
@@ -90,7 +90,7 @@ bool RuleEmitter::made(const Value* value) const {
 
 // ---- Parameters.
 
-void RuleEmitter::choose_types(const Rule& rule, const std::vector<RuleValue>& arguments) {
+void RuleEmitter::choose_types(const DecomposeRule& rule, const std::vector<RuleValue>& arguments) {
   const Type& result = call_->results[0]->type;
   operand_type_ = result.dtype;
   if (rule.kind == RuleKind::kCompare) {
@@ -98,8 +98,11 @@ void RuleEmitter::choose_types(const Rule& rule, const std::vector<RuleValue>& a
     for (size_t i = 0; i < arguments.size(); ++i) {
       const RuleParameter& p = rule.parameters[i];
       if (!p.tensor || p.conversion != RuleConversion::kDefault || arguments[i].is_none()) continue;
-      if (Value* v = arguments[i].tensor()) {
+      Value* v = arguments[i].tensor();
+      if (v && v->type.is_tensor()) {
         promotion.add_tensor(v->type.dtype, v->type.rank() > 0);
+      } else if (v) {
+        promotion.add_number(v->type.kind == TypeKind::kFloat ? DType::kF32 : v->type.kind == TypeKind::kInt ? DType::kI64 : DType::kBool);
       } else if (arguments[i].is_number()) {
         promotion.add_number(number_type(arguments[i]));
       }
@@ -119,7 +122,7 @@ void RuleEmitter::choose_types(const Rule& rule, const std::vector<RuleValue>& a
 }
 
 // One operator alone computes in the compute type and rounds once by itself; its numbers must survive the narrow type.
-bool RuleEmitter::stays_narrow(const Rule& rule) const {
+bool RuleEmitter::stays_narrow(const DecomposeRule& rule) const {
   if (rule.kind != RuleKind::kArithmetic || !rule.one_operator) return false;
   for (const RuleTerm& a : rule.body[0].terms[0].args) {
     const RuleValue* v = &a.literal;
@@ -129,7 +132,8 @@ bool RuleEmitter::stays_narrow(const Rule& rule) const {
       v = &it->second;
     }
     if (Value* t = v->tensor()) {
-      if (!t->type.device.empty() && t->type.dtype != operand_type_) return false;  // read at launch, never rounded to T
+      // Read at launch, never rounded to T.
+      if (!t->type.is_tensor() || (!t->type.device.empty() && t->type.dtype != operand_type_)) return false;
       continue;
     }
     if (auto* e = std::get_if<Expr>(&v->data); e && !e->constant()) return false;
@@ -138,7 +142,7 @@ bool RuleEmitter::stays_narrow(const Rule& rule) const {
   return true;
 }
 
-void RuleEmitter::bind(const Rule& rule, const std::vector<RuleValue>& arguments) {
+void RuleEmitter::bind(const DecomposeRule& rule, const std::vector<RuleValue>& arguments) {
   scope_.clear();
   choose_types(rule, arguments);
   for (size_t i = 0; i < arguments.size(); ++i) scope_[rule.parameters[i].name] = arguments[i];
@@ -151,7 +155,7 @@ void RuleEmitter::bind(const Rule& rule, const std::vector<RuleValue>& arguments
   }
 }
 
-RuleValue RuleEmitter::prepare(const Rule& rule, const RuleParameter& parameter, const RuleValue& value) {
+RuleValue RuleEmitter::prepare(const DecomposeRule& rule, const RuleParameter& parameter, const RuleValue& value) {
   if (auto* list = std::get_if<RuleList>(&value.data)) {
     RuleList prepared;
     for (const RuleValue& v : *list) prepared.push_back(prepare(rule, parameter, v));
@@ -164,6 +168,7 @@ RuleValue RuleEmitter::prepare(const Rule& rule, const RuleParameter& parameter,
     return parameter.to == DType::kBool && value.is_number() ? RuleValue{rule_double(value) != 0} : value;
   }
   if (rule.kind == RuleKind::kPlain || !tensor) return value;
+  if (!tensor->type.is_tensor()) return {cast(tensor, compute_type_)};  // a Python number of run time
   // A tensor in CPU memory is a number read at launch: eager reads it in the compute type.
   if (tensor->type.device.empty()) tensor = cast(tensor, operand_type_);
   return {cast(tensor, compute_type_)};
@@ -347,7 +352,7 @@ RuleValue RuleEmitter::emit_pointwise(const RuleTerm& term, std::vector<RuleValu
   DType type = compute_type_;
   const size_t first = term.op == Op::kWhere ? 1 : 0;
   for (size_t i = operands.size(); i-- > first;) {
-    if (Value* v = operands[i].tensor()) type = v->type.dtype;
+    if (Value* v = operands[i].tensor(); v && v->type.is_tensor()) type = v->type.dtype;
   }
   std::vector<Value*> values;
   for (size_t i = 0; i < operands.size(); ++i) values.push_back(as_tensor(operands[i], i < first ? DType::kBool : type));
@@ -386,7 +391,7 @@ RuleValue RuleEmitter::emit_other(const RuleTerm& term, std::vector<RuleValue> o
   const bool whole = (term.op == Op::kPermute && is_identity(*list("dims"))) ||
                      ((term.op == Op::kReshape || term.op == Op::kExpand) && same_shape(*list("shape"), values[0]->type.shape)) ||
                      ((term.op == Op::kSqueeze || term.op == Op::kUnsqueeze || term.op == Op::kFlip) && list("dims")->empty()) ||
-                     (term.op == Op::kFull && list("shape")->empty()) || (term.op == Op::kConcat && values.size() == 1);
+                     (term.op == Op::kFull && list("shape")->empty());
   if (whole) return {values[0]};
   Node* node = insert(term.op, std::move(values), std::move(attrs));
   if (node->results.size() == 1) return {node->result()};
@@ -407,13 +412,13 @@ Value* RuleEmitter::emit(Op op, std::vector<Value*> operands, std::vector<std::p
 }
 
 Value* RuleEmitter::as_tensor(const RuleValue& value, DType type) {
-  if (Value* v = value.tensor()) return v;
+  if (Value* v = value.tensor()) return v->type.is_tensor() ? v : cast(v, type);
   if (!value.is_number()) fail(0, "expected a tensor or a number");
   auto* e = std::get_if<Expr>(&value.data);
   if (e && !e->constant()) return cast(emit(Op::kSymInt, {}, {{"dtype", DType::kI64}, {"value", *e}}), type);
   Attr attr;
   if (is_float(type)) {
-    attr = rule_double(value);
+    attr = round_to(type, rule_double(value));
   } else if (type == DType::kBool) {
     attr = rule_double(value) != 0;
   } else {
@@ -423,7 +428,7 @@ Value* RuleEmitter::as_tensor(const RuleValue& value, DType type) {
 }
 
 Value* RuleEmitter::cast(Value* value, DType to) {
-  return value->type.dtype == to ? value : emit(Op::kCast, {value}, {{"to", to}});
+  return value->type.is_tensor() && value->type.dtype == to ? value : emit(Op::kCast, {value}, {{"to", to}});
 }
 
 bool RuleEmitter::same_shape(const std::vector<Expr>& a, const std::vector<Expr>& b) const {
@@ -435,7 +440,8 @@ bool RuleEmitter::same_shape(const std::vector<Expr>& a, const std::vector<Expr>
 }
 
 Value* RuleEmitter::expand(Value* value, const std::vector<Expr>& shape) {
-  if (same_shape(value->type.shape, shape)) return value;
+  if (value->type.shape == shape) return value;
+  if (same_shape(value->type.shape, shape)) return emit(Op::kReshape, {value}, {{"shape", shape}});  // spelled otherwise
   if (value->type.rank() == 0) return emit(Op::kFull, {value}, {{"shape", shape}});
   return emit(Op::kExpand, {value}, {{"shape", shape}});
 }
@@ -456,12 +462,13 @@ std::vector<Expr> RuleEmitter::common_shape(const std::vector<Value*>& values) {
 Value* RuleEmitter::finish(const RuleValue& value, const Type& recorded) {
   if (value.is_none()) fail(0, "the rule gives none for a tensor");
   Value* v = cast(as_tensor(value, recorded.dtype), recorded.dtype);
-  const size_t missing = recorded.shape.size() - v->type.shape.size();
   bool fits = v->type.rank() <= recorded.rank();
+  const size_t missing = fits ? recorded.shape.size() - v->type.shape.size() : 0;
   for (size_t i = 0; fits && i < v->type.shape.size(); ++i) {
     fits = v->type.shape[i].is_constant(1) || same_shape({v->type.shape[i]}, {recorded.shape[i + missing]});
   }
   if (!fits) fail(0, "the rule gives a shape other than the one recorded");
+  if (v->type.device != recorded.device) throw Refused{"the result lies on another device than the operands"};
   return expand(v, recorded.shape);
 }
 

@@ -33,9 +33,9 @@ class RuleEmitter {
   RuleEmitter(Graph& graph, Node* call, std::vector<int> origins);
 
   // Whether the rule's `when` holds for these arguments (one a parameter).
-  bool holds(const Rule& rule, const std::vector<RuleValue>& arguments);
+  bool holds(const DecomposeRule& rule, const std::vector<RuleValue>& arguments);
   // One value a result of the call, of its recorded type and shape; null where the result is none. Throws Refused.
-  std::vector<Value*> apply(const Rule& rule, const std::vector<RuleValue>& arguments);
+  std::vector<Value*> apply(const DecomposeRule& rule, const std::vector<RuleValue>& arguments);
   // Removes what was inserted.
   void undo();
   bool made(const Value* value) const;
@@ -43,10 +43,10 @@ class RuleEmitter {
  private:
   using Scope = std::map<std::string, RuleValue>;
 
-  void bind(const Rule& rule, const std::vector<RuleValue>& arguments);
-  void choose_types(const Rule& rule, const std::vector<RuleValue>& arguments);
-  bool stays_narrow(const Rule& rule) const;
-  RuleValue prepare(const Rule& rule, const RuleParameter& parameter, const RuleValue& value);
+  void bind(const DecomposeRule& rule, const std::vector<RuleValue>& arguments);
+  void choose_types(const DecomposeRule& rule, const std::vector<RuleValue>& arguments);
+  bool stays_narrow(const DecomposeRule& rule) const;
+  RuleValue prepare(const DecomposeRule& rule, const RuleParameter& parameter, const RuleValue& value);
 
   // True: a `return` was run, its values are in returned_.
   bool run(const std::vector<RuleStatement>& body);
@@ -72,7 +72,7 @@ class RuleEmitter {
   Graph& graph_;
   Node* call_;
   std::vector<int> origins_;
-  const Rule* rule_ = nullptr;
+  const DecomposeRule* rule_ = nullptr;
   Scope scope_;
   DType operand_type_ = DType::kF32;  // T
   DType compute_type_ = DType::kF32;  // C

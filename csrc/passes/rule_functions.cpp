@@ -13,7 +13,7 @@ using Args = std::vector<RuleValue>;
 
 const Type& tensor_type(const RuleValue& v) {
   Value* t = v.tensor();
-  if (!t) throw Refused{"expected a tensor where the call has a number"};
+  if (!t || !t->type.is_tensor()) throw Refused{"expected a tensor where the call has a number"};
   return t->type;
 }
 
@@ -135,10 +135,10 @@ const Function kFunctions[] = {
     {"dtype_of", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_dtype(a[0])}; }},
     {"is_tensor", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].tensor() != nullptr}; }},
     {"is_number", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].is_number()}; }},
-    // A number, or a tensor of rank 0 in CPU memory, which eager's kernels read as one.
+    // A number, perhaps of run time, or a tensor of rank 0 in CPU memory, which eager's kernels read as one.
     {"is_host_number", 1, [](const RuleFunctionContext&, Args& a) {
        Value* t = a[0].tensor();
-       return RuleValue{a[0].is_number() || (t && t->type.device == "host")};
+       return RuleValue{a[0].is_number() || (t && (!t->type.is_tensor() || t->type.device == "host"))};
      }},
     {"result_shape", 1, [](const RuleFunctionContext& c, Args& a) { return from_exprs(recorded(c, a[0]).shape); }},
     {"result_dtype", 1, [](const RuleFunctionContext& c, Args& a) { return RuleValue{recorded(c, a[0]).dtype}; }},
