@@ -17,23 +17,22 @@ using Binary = T (*)(T, T);
 using IntUnary = int64_t (*)(int64_t);
 using IntBinary = int64_t (*)(int64_t, int64_t, DType);
 
-// Winitzki's approximation of the inverse error function, then Newton steps in double.
+// Winitzki's approximation of the inverse error function, then Halley's steps in double.
 double erfinv(double y) {
-  if (std::fabs(y) >= 1) {
-    return std::fabs(y) == 1 ? std::copysign(HUGE_VAL, y) : std::numeric_limits<double>::quiet_NaN();
-  }
-  const double w = -std::log((1 - y) * (1 + y));
-  double x =
-      std::copysign(std::sqrt(std::sqrt(std::pow(4.33 + std::log1p(-y * y) / 2, 2) - std::log1p(-y * y) / 0.147) -
-                              (4.33 + std::log1p(-y * y) / 2)),
-                    y);
+  const double magnitude = std::fabs(y);
+  if (std::isnan(y) || magnitude > 1) return std::numeric_limits<double>::quiet_NaN();
+  if (magnitude == 1) return std::copysign(HUGE_VAL, y);
   if (y == 0) return y;
-  for (int i = 0; i < 4; ++i) {
-    const double error = w < 5 ? std::erf(x) - y : std::copysign((1 - std::fabs(y)) - std::erfc(std::fabs(x)), y);
-    const double slope = 2 / std::sqrt(M_PI) * std::exp(-x * x);
-    x -= error / slope;
+  constexpr double kA = 0.147;
+  const double log = std::log1p(-y * y);
+  const double term = 2 / (M_PI * kA) + log / 2;
+  double x = std::sqrt(std::sqrt(term * term - log / kA) - term);
+  for (int i = 0; i < 8; ++i) {
+    const double error = magnitude > 0.5 ? (1 - magnitude) - std::erfc(x) : std::erf(x) - magnitude;
+    const double step = error / (2 / std::sqrt(M_PI) * std::exp(-x * x));
+    x -= step / (1 + x * step);
   }
-  return x;
+  return std::copysign(x, y);
 }
 
 template <typename T>
