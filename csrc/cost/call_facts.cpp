@@ -18,7 +18,7 @@ constexpr CallFacts memory(double efficiency, double passes = 1, int kernels = 1
   return {.kind = CallKind::kMemory, .efficiency = efficiency, .passes = passes, .kernels = kernels};
 }
 constexpr CallFacts matmul(double passes = 1, int kernels = 1) {
-  return {.kind = CallKind::kMatmul, .efficiency = 0.7, .passes = passes, .kernels = kernels};
+  return {.kind = CallKind::kMatmul, .efficiency = 0.75, .passes = passes, .kernels = kernels};
 }
 constexpr CallFacts convolution(double passes = 1, int kernels = 1) {
   return {.kind = CallKind::kConvolution, .efficiency = 0.5, .passes = passes, .kernels = kernels};

@@ -196,7 +196,8 @@ CallTime price_call(const Node& call, const SymbolTable& symbols, const GpuFacts
     result.basis = "empty";
     return result;
   }
-  const double efficiency = changes_order(o, symbols) ? kTransposingEfficiency : facts.efficiency;
+  const bool transposes = facts.kind == CallKind::kMemory && changes_order(o, symbols);
+  const double efficiency = transposes ? kTransposingEfficiency : facts.efficiency;
   const KernelTime kernel = price_kernel(eager_footprint(result.bytes), gpu);
   const double memory_us = (kernel.total_us - kernel.fixed_us) / (facts.kind == CallKind::kMemory ? efficiency : 1);
   result.flops = flops_of(facts, call.callee, o, symbols) * facts.passes;

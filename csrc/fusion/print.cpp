@@ -44,7 +44,10 @@ void print_step(std::ostream& out, const PartitionStep& step, const Partition& p
 void print_decision(std::ostream& out, const Decision& d) {
   out << d.what;
   for (size_t i = 0; i < d.nodes.size(); ++i) out << (i ? ", " : " ") << d.nodes[i];
-  out << ": " << d.why << " (" << us(d.before_us) << " -> " << us(d.after_us) << " us)";
+  out << ": " << d.why;
+  if (d.before_us > 0 || d.after_us > 0) {
+    out << " (" << us(d.before_us) << " -> " << (d.after_us > 0 ? us(d.after_us) : "none") << " us)";
+  }
   if (d.loc && !d.loc->file.empty()) out << " at " << d.loc->file << ':' << d.loc->line;
   out << '\n';
 }
