@@ -13,6 +13,7 @@ struct FamilyBuilder {
 };
 constexpr FamilyBuilder kBuilders[] = {
     {"pointwise", build_pointwise},
+    {"reduction", build_reduction},
 };
 
 }  // namespace

@@ -391,6 +391,20 @@ Reg KernelBuilder::load_shared(Reg array, llvm::Type* type, Reg index) {
   return is_bool ? ir_.CreateTrunc(value, type) : value;
 }
 
+void KernelBuilder::store_partial(Reg base, Reg index, Reg value) {
+  if (value->getType()->isIntegerTy(1)) value = ir_.CreateZExt(value, ir_.getInt8Ty());
+  const int64_t size = value->getType()->getPrimitiveSizeInBits() / 8;
+  ir_.CreateAlignedStore(value, address(base, index, 0, size), llvm::Align(size));
+}
+
+Reg KernelBuilder::load_partial(Reg base, llvm::Type* type, Reg index) {
+  const bool is_bool = type->isIntegerTy(1);
+  llvm::Type* element = is_bool ? ir_.getInt8Ty() : type;
+  const int64_t size = element->getPrimitiveSizeInBits() / 8;
+  const Reg value = ir_.CreateAlignedLoad(element, address(base, index, 0, size), llvm::Align(size), /*isVolatile=*/true);
+  return is_bool ? ir_.CreateTrunc(value, type) : value;
+}
+
 Reg KernelBuilder::atomic_increment(Reg address) {
   return ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, ir_.getInt32(1), llvm::Align(4), llvm::AtomicOrdering::Monotonic);
 }

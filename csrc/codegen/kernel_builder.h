@@ -81,6 +81,9 @@ class KernelBuilder {
   Reg shared_array(llvm::Type* type, int64_t count, const char* name);
   void store_shared(Reg array, Reg index, Reg value);
   Reg load_shared(Reg array, llvm::Type* type, Reg index);
+  // Partial results in global memory that another block reads, past caches that may be stale (bool as i8).
+  void store_partial(Reg base, Reg index, Reg value);
+  Reg load_partial(Reg base, llvm::Type* type, Reg index);
   // Adds 1 to a counter in global memory; its old value.
   Reg atomic_increment(Reg address);
 

@@ -565,16 +565,12 @@ void check_in_place(const ElementProgram& p) {
       if (s.index != store.index) throw Refusal{"%" + store.into->name + " is written in place and read at other elements"};
       if (!store.per_row) continue;
       // Every thread of a row would read it, at any time before or after the one that writes.
-      std::set<int> needed;
-      for (const ProgramReduction& r : p.reductions) needed.insert(r.operand);
+      std::vector<int> roots;
+      for (const ProgramReduction& r : p.reductions) roots.push_back(r.operand);
       for (const ProgramStore& other : p.stores) {
-        if (!other.per_row) needed.insert(other.step);
+        if (!other.per_row) roots.push_back(other.step);
       }
-      for (size_t i = p.steps.size(); i-- > 0;) {
-        if (!needed.count(i)) continue;
-        needed.insert(p.steps[i].operands.begin(), p.steps[i].operands.end());
-        if (&p.steps[i] == &s) throw Refusal{"%" + store.into->name + " is written once a row and read by the whole row"};
-      }
+      if (p.needed_by(roots)[&s - p.steps.data()]) throw Refusal{"%" + store.into->name + " is written once a row and read by the whole row"};
     }
   }
 }
@@ -611,6 +607,33 @@ int ElementProgram::stages() const {
   int stages = 0;
   for (const ProgramReduction& r : reductions) stages = std::max(stages, r.stage + 1);
   return stages;
+}
+
+std::vector<bool> ElementProgram::needed_by(const std::vector<int>& roots) const {
+  std::vector<bool> needed(steps.size(), false);
+  for (int r : roots) needed[r] = true;
+  for (size_t i = steps.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    for (int o : steps[i].operands) needed[o] = true;
+  }
+  return needed;
+}
+
+int ElementProgram::times_needed(int step) const {
+  int times = 0;
+  for (int stage = 0; stage <= stages(); ++stage) {
+    std::vector<int> roots;
+    for (const ProgramReduction& r : reductions) {
+      if (r.stage == stage) roots.push_back(r.operand);
+    }
+    if (stage == stages()) {
+      for (const ProgramStore& s : stores) {
+        if (!s.per_row) roots.push_back(s.step);
+      }
+    }
+    times += needed_by(roots)[step];
+  }
+  return times;
 }
 
 ProgramResult make_element_program(const Graph& body) {

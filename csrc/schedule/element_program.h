@@ -91,6 +91,10 @@ struct ElementProgram {
   Expr rows() const;        // product of the kept sizes
   Expr row_length() const;  // product of the reduced sizes
   int stages() const;       // of the last reduction, plus one; 0 without reductions
+  // Passes over a row (stages, and the stores of elements) that a step is needed in.
+  int times_needed(int step) const;
+  // Steps that `roots` need, themselves included.
+  std::vector<bool> needed_by(const std::vector<int>& roots) const;
   const Value* parameter(int i) const { return body->parameters()[i]; }
 };
 

@@ -10,6 +10,8 @@ namespace tilewright {
 // The families by which schedules are proposed, each in its own file.
 Proposal propose_pointwise(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_pointwise(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
+Proposal propose_reduction(const ElementProgram& program, const Context& ctx);
+LaunchShape launch_reduction(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 
 struct Family {
   const char* name;
@@ -18,6 +20,7 @@ struct Family {
 };
 inline constexpr std::array kFamilies = {
     Family{"pointwise", propose_pointwise, launch_pointwise},
+    Family{"reduction", propose_reduction, launch_reduction},
 };
 
 }  // namespace tilewright

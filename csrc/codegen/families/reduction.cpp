@@ -1,0 +1,531 @@
+// Reduction kernels (schedule/reduction.h has the parameters).
+//
+//   for each stage:                       rows in registers: over the vectors that this thread holds
+//     for this thread's vectors:          looped: reads them again
+//       load, compute, join into this thread's states
+//     join the states of the row's threads: shuffles within a warp, shared memory between warps
+//   compute and store elements of the row; one thread stores what is one element a row
+//
+// With columns=1 a thread's vector holds elements of `vec` rows, each with its own state, and the row's threads lie
+// across warps. With split > 1 a block writes its states to the workspaces and the last block of a row joins them, in
+// their order.
+
+#include <algorithm>
+
+#include "codegen/expression.h"
+#include "codegen/families/families.h"
+#include "codegen/reducers.h"
+#include "schedule/reduction.h"
+#include "support/error.h"
+
+namespace tilewright {
+namespace {
+
+using Kind = ProgramStep::Kind;
+using States = std::vector<Regs>;  // of one reduction: a state for each lane that has its own (columns), else one
+
+int workspaces_of(const ElementProgram& p, const ReductionParams& s) {
+  if (s.split == 1) return 0;
+  int count = 1;
+  for (const ProgramReduction& r : p.reductions) count += static_cast<int>(state_types(r, p).size());
+  return count;
+}
+
+class ReductionKernel {
+ public:
+  ReductionKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& schedule)
+      : p_(p), s_(ReductionParams::of(schedule)),
+        k_(context, *p.body, {"tw_reduction", s_.threads * s_.rows, 0, s_.index_bits, workspaces_of(p, s_)}),
+        ir_(k_.ir()), emit_(k_, p, s_.align), axis_(vector_axis(p, s_.columns)) {
+    for (const ProgramReduction& r : p.reductions) reducers_.emplace_back(k_, p, r);
+  }
+
+  std::unique_ptr<llvm::Module> build() {
+    place_thread();
+    if (!s_.looped) frames_ = make_frames(lane_);
+    for (int stage = 0; stage < p_.stages(); ++stage) reduce_stage(stage);
+    if (s_.split > 1) {
+      finish_split();
+    } else {
+      store_elements();
+      store_rows(row_frame_);
+    }
+    return k_.finish();
+  }
+
+ private:
+  // ---- where this thread works
+
+  void place_thread() {
+    const Reg thread = k_.thread();
+    Reg side = k_.index(0);  // which of the block's rows
+    lane_ = thread;          // which of the row's threads
+    if (s_.columns) {
+      side = ir_.CreateURem(thread, k_.index(s_.rows));
+      lane_ = ir_.CreateUDiv(thread, k_.index(s_.rows));
+    } else if (s_.rows > 1) {
+      side = ir_.CreateUDiv(thread, k_.index(s_.threads));
+      lane_ = ir_.CreateURem(thread, k_.index(s_.threads));
+    }
+    side_ = side;
+    row_ = ir_.CreateAdd(ir_.CreateMul(k_.block(0), k_.index(s_.rows)), side);
+    const Expr rows = row_count(p_, s_);
+    rows_ = size(rows);
+    if (!p_.space.table().is_divisible(rows, s_.rows)) row_exists_ = ir_.CreateICmpULT(row_, rows_);
+    steps_ = size(steps_per_row(p_, s_));
+    row_frame_ = emit_.frame(kept_axes(), s_.columns ? axis_ : "", lanes_kept(), row_exists_);
+  }
+
+  Reg size(const Expr& e) {
+    return k_.expression(e, {}, [](const Expr&) { return true; });
+  }
+  int lanes_kept() const { return s_.columns ? s_.vec : 1; }
+
+  // Splits `at` over axes, innermost first; the vector axis counts vectors.
+  void spread(Reg at, const std::vector<ProgramAxis>& axes, KernelBuilder::Bindings& bindings) {
+    for (size_t a = axes.size(); a-- > 0;) {
+      const bool vector = axes[a].symbol == axis_;
+      Reg value = at;
+      if (a > 0) {
+        const Reg extent = size(vector ? p_.space.div(axes[a].size, s_.vec) : axes[a].size);
+        value = ir_.CreateURem(at, extent);
+        at = ir_.CreateUDiv(at, extent);
+      }
+      bindings[axes[a].symbol] = vector ? ir_.CreateMul(value, k_.index(s_.vec)) : value;
+    }
+  }
+
+  KernelBuilder::Bindings kept_axes() {
+    KernelBuilder::Bindings axes;
+    spread(row_, p_.kept(), axes);
+    return axes;
+  }
+
+  Reg both(Reg a, Reg b) { return !a ? b : !b ? a : ir_.CreateAnd(a, b); }
+
+  // This thread's `vectors` fragments from step `first` on, a row's threads apart; those from `end` on are not there.
+  std::vector<Frame> make_frames(Reg first, Reg end = nullptr) {
+    const int64_t turn = int64_t{s_.threads} * s_.vectors;
+    const Expr steps = steps_per_row(p_, s_);
+    const bool exact = s_.looped ? p_.space.table().is_divisible(steps, turn) : steps.is_constant(turn);
+    std::vector<Frame> frames;
+    present_.clear();
+    for (int v = 0; v < s_.vectors; ++v) {
+      const Reg step = ir_.CreateAdd(first, k_.index(int64_t{v} * s_.threads));
+      present_.push_back(exact ? nullptr : ir_.CreateICmpULT(step, end ? end : steps_));
+      KernelBuilder::Bindings axes = row_frame_.axes;
+      spread(step, p_.reduced(), axes);
+      frames.push_back(emit_.frame(axes, axis_, s_.vec, both(row_exists_, present_.back())));
+    }
+    return frames;
+  }
+
+  // ---- values of the row
+
+  // Makes what `roots` need of the row (not of its elements) once, before loops and branches.
+  void prepare_row(const std::vector<int>& roots) {
+    const std::vector<bool> needed = p_.needed_by(roots);
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      if (!needed[i] || !p_.steps[i].uses_reduced) continue;
+      for (int o : p_.steps[i].operands) {
+        if (!p_.steps[o].uses_reduced) emit_.value(row_frame_, o);
+      }
+    }
+    for (int r : roots) {
+      if (!p_.steps[r].uses_reduced) emit_.value(row_frame_, r);
+    }
+  }
+
+  void lend_row(std::vector<Frame>& frames) {
+    for (Frame& frame : frames) {
+      for (size_t i = 0; i < p_.steps.size(); ++i) {
+        if (!p_.steps[i].uses_reduced && frame.values[i].empty()) frame.values[i] = row_frame_.values[i];
+      }
+    }
+  }
+
+  // ---- reducing
+
+  std::vector<int> reducers_of(int stage) const {
+    std::vector<int> result;
+    for (size_t r = 0; r < reducers_.size(); ++r) {
+      if (reducers_[r].reduction().stage == stage) result.push_back(static_cast<int>(r));
+    }
+    return result;
+  }
+
+  void reduce_stage(int stage) {
+    const std::vector<int> mine = reducers_of(stage);
+    std::vector<int> roots;
+    for (int r : mine) roots.push_back(reducers_[r].reduction().operand);
+    prepare_row(roots);
+    std::vector<States> states = s_.looped ? reduce_loop(mine, roots) : reduce_frames(frames_, mine, roots);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const Reducer& reducer = reducers_[mine[i]];
+      k_.set_line(k_.line_of(reducer.reduction().node));
+      if (reducer.is_welford() && !s_.looped) {
+        set_result(mine[i], welford_in_registers(reducer, frames_));
+        continue;
+      }
+      join_threads(reducer, states[i]);
+      if (s_.split == 1) set_result(mine[i], states[i]);
+      split_states_.push_back(states[i]);
+    }
+  }
+
+  // One state a reduction from the elements of some frames.
+  std::vector<States> reduce_frames(std::vector<Frame>& frames, const std::vector<int>& mine, const std::vector<int>& roots) {
+    lend_row(frames);
+    emit_.load_ahead(frames, roots);
+    std::vector<States> states;
+    for (int r : mine) {
+      if (reducers_[r].is_welford() && !s_.looped) {
+        for (Frame& frame : frames) emit_.value(frame, reducers_[r].reduction().operand);
+        states.emplace_back();
+        continue;
+      }
+      const int groups = lanes_kept();
+      States of_groups;
+      for (int g = 0; g < groups; ++g) {
+        const std::vector<Reducer::Element> elements = elements_of(reducers_[r], frames, g);
+        k_.set_line(k_.line_of(reducers_[r].reduction().node));
+        of_groups.push_back(reducers_[r].of_elements(elements));
+      }
+      states.push_back(of_groups);
+    }
+    return states;
+  }
+
+  // Elements of one row among a thread's frames: all lanes, or with columns lane g.
+  std::vector<Reducer::Element> elements_of(const Reducer& reducer, std::vector<Frame>& frames, int g) {
+    std::vector<Reducer::Element> elements;
+    const ProgramReduction& r = reducer.reduction();
+    for (size_t v = 0; v < frames.size(); ++v) {
+      for (int lane = s_.columns ? g : 0; lane < (s_.columns ? g + 1 : frames[v].lanes); ++lane) {
+        Reducer::Element e;
+        e.value = emit_.lane_value(frames[v], r.operand, lane);
+        if (reducer.needs_position()) e.position = emit_.index(frames[v], r.position, lane);
+        e.present = present_[v];
+        elements.push_back(e);
+      }
+    }
+    return elements;
+  }
+
+  std::vector<States> reduce_loop(const std::vector<int>& mine, const std::vector<int>& roots) {
+    Regs carried;
+    for (int r : mine) {
+      for (int g = 0; g < lanes_kept(); ++g) {
+        const Regs none = reducers_[r].identity();
+        carried.insert(carried.end(), none.begin(), none.end());
+      }
+    }
+    const int64_t turn = int64_t{s_.threads} * s_.vectors;
+    Reg first = lane_, end = steps_;
+    if (s_.split > 1) {
+      // This block's share: whole turns, so that only the row's end is partial.
+      const Reg turns = ir_.CreateUDiv(ir_.CreateAdd(steps_, k_.index(turn * s_.split - 1)), k_.index(turn * s_.split));
+      const Reg share = ir_.CreateMul(turns, k_.index(turn));
+      const Reg begin = ir_.CreateMul(k_.block(1), share);
+      first = ir_.CreateAdd(begin, lane_);
+      end = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, ir_.CreateAdd(begin, share), steps_);
+    }
+    const Regs last = k_.loop(first, end, k_.index(turn), carried, [&](Reg step, Regs now) {
+      std::vector<Frame> frames = make_frames(step, end);
+      const std::vector<States> more = reduce_frames(frames, mine, roots);
+      Regs next;
+      size_t at = 0;
+      for (size_t i = 0; i < mine.size(); ++i) {
+        for (int g = 0; g < lanes_kept(); ++g) {
+          const size_t parts = reducers_[mine[i]].parts().size();
+          const Regs before(now.begin() + at, now.begin() + at + parts);
+          const Regs joined = reducers_[mine[i]].join(before, more[i][g]);
+          next.insert(next.end(), joined.begin(), joined.end());
+          at += parts;
+        }
+      }
+      return next;
+    });
+    std::vector<States> states;
+    size_t at = 0;
+    for (int r : mine) {
+      states.emplace_back();
+      for (int g = 0; g < lanes_kept(); ++g) {
+        const size_t parts = reducers_[r].parts().size();
+        states.back().emplace_back(last.begin() + at, last.begin() + at + parts);
+        at += parts;
+      }
+    }
+    return states;
+  }
+
+  using Join = std::function<Regs(const Regs&, const Regs&)>;
+
+  void join_threads(const Reducer& reducer, States& states) {
+    join_threads(states, [&](const Regs& a, const Regs& b) { return reducer.join(a, b); });
+  }
+
+  // Afterwards every thread of a row has the row's state.
+  void join_threads(States& states, const Join& join) {
+    if (s_.threads == 1) return;
+    if (s_.columns) {
+      join_columns(states, join);
+      return;
+    }
+    Regs& state = states[0];
+    join_lanes(state, std::min(s_.threads, 32), join);
+    const int warps = s_.threads / 32;
+    if (warps <= 1) return;
+    // One slot a warp; the row's slots are next to each other.
+    const Reg warp = ir_.CreateUDiv(k_.thread(), k_.index(32));
+    std::vector<Reg> arrays;
+    for (Reg part : state) arrays.push_back(k_.shared_array(part->getType(), int64_t{s_.threads} * s_.rows / 32, "partial"));
+    k_.if_then(ir_.CreateICmpEQ(k_.lane(), ir_.getInt32(0)), [&] {
+      for (size_t i = 0; i < state.size(); ++i) k_.store_shared(arrays[i], warp, state[i]);
+    });
+    k_.barrier();
+    const Reg first = ir_.CreateMul(side_, k_.index(warps));
+    auto slot = [&](Reg at) {
+      Regs parts;
+      for (size_t i = 0; i < state.size(); ++i) parts.push_back(k_.load_shared(arrays[i], state[i]->getType(), at));
+      return parts;
+    };
+    if (warps <= 4) {
+      Regs all = slot(first);
+      for (int w = 1; w < warps; ++w) all = join(all, slot(ir_.CreateAdd(first, k_.index(w))));
+      state = all;
+      return;
+    }
+    const Reg lane = ir_.CreateZExt(k_.lane(), k_.index_type());
+    Regs mine = slot(ir_.CreateAdd(first, ir_.CreateURem(lane, k_.index(warps))));
+    join_lanes(mine, warps, join);
+    state = mine;
+  }
+
+  void join_lanes(Regs& state, int lanes, const Join& join) {
+    for (int mask = lanes / 2; mask > 0; mask /= 2) {
+      Regs other;
+      for (Reg part : state) other.push_back(k_.shuffle_xor(part, mask));
+      state = join(state, other);
+    }
+  }
+
+  // Threads of a row lie `rows` apart. Slot (group, thread of row, row): neighbours write neighbouring words.
+  void join_columns(States& states, const Join& join) {
+    const int groups = static_cast<int>(states.size());
+    std::vector<Reg> arrays;
+    for (Reg part : states[0]) arrays.push_back(k_.shared_array(part->getType(), int64_t{groups} * s_.threads * s_.rows, "partial"));
+    for (int g = 0; g < groups; ++g) {
+      const Reg at = ir_.CreateAdd(k_.thread(), k_.index(int64_t{g} * s_.threads * s_.rows));
+      for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], at, states[g][i]);
+    }
+    k_.barrier();
+    for (int g = 0; g < groups; ++g) {
+      for (int t = 0; t < s_.threads; ++t) {
+        const Reg at = ir_.CreateAdd(side_, k_.index((int64_t{g} * s_.threads + t) * s_.rows));
+        Regs other;
+        for (size_t i = 0; i < arrays.size(); ++i) other.push_back(k_.load_shared(arrays[i], states[g][i]->getType(), at));
+        states[g] = t == 0 ? other : join(states[g], other);
+      }
+    }
+  }
+
+  // The mean first, then the squares of distances from it: exact where one pass would cancel.
+  States welford_in_registers(const Reducer& reducer, std::vector<Frame>& frames) {
+    const Reg count = reducer.count_as_float(size(p_.row_length()));
+    const Reg zero = llvm::Constant::getNullValue(count->getType());
+    const Join add = [&](const Regs& a, const Regs& b) { return Regs{ir_.CreateFAdd(a[0], b[0])}; };
+    std::vector<std::vector<Reducer::Element>> elements;
+    States sums;
+    for (int g = 0; g < lanes_kept(); ++g) {
+      elements.push_back(elements_of(reducer, frames, g));
+      Regs values;
+      for (const auto& e : elements[g]) values.push_back(e.present ? ir_.CreateSelect(e.present, e.value, zero) : e.value);
+      sums.push_back({tree_sum(k_, values)});
+    }
+    join_threads(sums, add);
+    States squares;
+    Regs means;
+    for (int g = 0; g < lanes_kept(); ++g) {
+      means.push_back(ir_.CreateFDiv(sums[g][0], count));
+      Regs values;
+      for (const auto& e : elements[g]) {
+        const Reg distance = ir_.CreateFSub(e.value, means[g]);
+        const Reg square = ir_.CreateFMul(distance, distance);
+        values.push_back(e.present ? ir_.CreateSelect(e.present, square, zero) : square);
+      }
+      squares.push_back({tree_sum(k_, values)});
+    }
+    join_threads(squares, add);
+    States states;
+    for (int g = 0; g < lanes_kept(); ++g) states.push_back({means[g], squares[g][0], count});
+    return states;
+  }
+
+  // Makes a reduction's results known to the row.
+  void set_result(int reducer, const States& states) {
+    const Reg count = size(p_.row_length());
+    std::vector<Regs> results;
+    for (const Regs& state : states) {
+      const Regs finished = reducers_[reducer].finish(state, count);
+      results.resize(finished.size());
+      for (size_t i = 0; i < finished.size(); ++i) results[i].push_back(finished[i]);
+    }
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const ProgramStep& step = p_.steps[i];
+      if (step.kind == Kind::kReduced && step.reduction == reducer) row_frame_.values[i] = results[step.result];
+    }
+  }
+
+  // ---- storing
+
+  void store_elements() {
+    std::vector<int> roots;
+    for (const ProgramStore& s : p_.stores) {
+      if (!s.per_row) roots.push_back(s.step);
+    }
+    if (roots.empty()) return;
+    prepare_row(roots);
+    if (!s_.looped) {
+      store_frames(frames_, roots);
+      return;
+    }
+    k_.loop(lane_, steps_, k_.index(int64_t{s_.threads} * s_.vectors), {}, [&](Reg step, Regs) {
+      std::vector<Frame> frames = make_frames(step);
+      store_frames(frames, roots);
+      return Regs{};
+    });
+  }
+
+  void store_frames(std::vector<Frame>& frames, const std::vector<int>& roots) {
+    lend_row(frames);
+    emit_.load_ahead(frames, roots);
+    for (Frame& frame : frames) {
+      for (int r : roots) emit_.value(frame, r);
+    }
+    for (Frame& frame : frames) {
+      for (const ProgramStore& s : p_.stores) {
+        if (!s.per_row) emit_.store(frame, s);
+      }
+    }
+  }
+
+  // By the first thread of the row, which alone reads what is read for these outputs only.
+  void store_rows(Frame& row) {
+    const bool any = std::any_of(p_.stores.begin(), p_.stores.end(), [](const ProgramStore& s) { return s.per_row; });
+    if (!any) return;
+    const Reg first = s_.threads == 1 ? nullptr : ir_.CreateICmpEQ(lane_, k_.index(0));
+    const Reg condition = both(row_exists_, first);
+    auto write = [&] {
+      Frame frame = row;
+      frame.mask = nullptr;
+      for (const ProgramStore& s : p_.stores) {
+        if (s.per_row) emit_.store(frame, s);
+      }
+    };
+    condition ? k_.if_then(condition, write) : write();
+  }
+
+  // ---- several blocks a row
+
+  // Element of the workspaces for row `row_`, lane g, and a block of the row: blocks next to each other where the last
+  // block's threads walk over blocks, rows next to each other where they walk over rows.
+  Reg cell(Reg split, int g) {
+    if (!s_.columns) return ir_.CreateAdd(ir_.CreateMul(row_, k_.index(s_.split)), split);
+    const Reg width = ir_.CreateMul(rows_, k_.index(s_.vec));
+    return ir_.CreateAdd(ir_.CreateMul(split, width), ir_.CreateAdd(ir_.CreateMul(row_, k_.index(s_.vec)), k_.index(g)));
+  }
+
+  void finish_split() {
+    const Reg leader = ir_.CreateICmpEQ(lane_, k_.index(0));
+    const Reg writes = both(row_exists_, leader);
+    k_.if_then(writes, [&] {
+      int workspace = 1;
+      for (size_t r = 0; r < reducers_.size(); ++r) {
+        for (size_t part = 0; part < reducers_[r].parts().size(); ++part, ++workspace) {
+          for (int g = 0; g < lanes_kept(); ++g) {
+            k_.store_partial(k_.workspace(workspace), cell(k_.block(1), g), split_states_[r][g][part]);
+          }
+        }
+      }
+    });
+    // The block that arrives last sees all partial results: each is written and fenced before its block is counted.
+    const Reg last_flag = k_.shared_array(ir_.getInt32Ty(), 1, "last");
+    k_.fence_gpu();
+    k_.barrier();
+    k_.if_then(ir_.CreateICmpEQ(k_.thread_i32(), ir_.getInt32(0)), [&] {
+      const Reg counter = ir_.CreateGEP(ir_.getInt32Ty(), k_.workspace(0), k_.block(0));
+      const Reg arrived = k_.atomic_increment(counter);
+      const Reg is_last = ir_.CreateICmpEQ(arrived, ir_.getInt32(s_.split - 1));
+      k_.if_then(is_last, [&] { ir_.CreateStore(ir_.getInt32(0), counter); });
+      k_.store_shared(last_flag, k_.index(0), ir_.CreateZExt(is_last, ir_.getInt32Ty()));
+    });
+    k_.barrier();
+    const Reg is_last = ir_.CreateICmpNE(k_.load_shared(last_flag, ir_.getInt32Ty(), k_.index(0)), ir_.getInt32(0));
+    k_.if_then(is_last, [&] {
+      k_.fence_gpu();
+      join_blocks();
+      store_rows(row_frame_);
+    });
+  }
+
+  // Each thread joins every threads-th block's result; then as in a stage.
+  void join_blocks() {
+    int workspace = 1;
+    for (size_t r = 0; r < reducers_.size(); ++r) {
+      const Reducer& reducer = reducers_[r];
+      Regs carried;
+      for (int g = 0; g < lanes_kept(); ++g) {
+        const Regs none = reducer.identity();
+        carried.insert(carried.end(), none.begin(), none.end());
+      }
+      const Reg end = k_.index(s_.split);
+      const Regs joined = k_.loop(lane_, end, k_.index(s_.threads), carried, [&](Reg split, Regs now) {
+        Regs next;
+        const size_t parts = reducer.parts().size();
+        for (int g = 0; g < lanes_kept(); ++g) {
+          Regs other;
+          for (size_t part = 0; part < parts; ++part) {
+            llvm::Type* type = now[g * parts + part]->getType();
+            const Reg at = cell(split, g);
+            auto read = [&] { return Regs{k_.load_partial(k_.workspace(workspace + part), type, at)}; };
+            other.push_back(row_exists_ ? k_.if_else_zero(row_exists_, read)[0] : read()[0]);
+          }
+          const Regs both_of = reducer.join({now.begin() + g * parts, now.begin() + (g + 1) * parts}, other);
+          next.insert(next.end(), both_of.begin(), both_of.end());
+        }
+        return next;
+      });
+      States states;
+      const size_t parts = reducer.parts().size();
+      for (int g = 0; g < lanes_kept(); ++g) states.emplace_back(joined.begin() + g * parts, joined.begin() + (g + 1) * parts);
+      join_threads(reducer, states);
+      set_result(static_cast<int>(r), states);
+      workspace += static_cast<int>(parts);
+    }
+  }
+
+  const ElementProgram& p_;
+  const ReductionParams s_;
+  KernelBuilder k_;
+  llvm::IRBuilder<>& ir_;
+  ExpressionEmitter emit_;
+  const std::string axis_;  // that vectors lie along
+  std::vector<Reducer> reducers_;
+
+  Reg lane_ = nullptr, side_ = nullptr, row_ = nullptr, rows_ = nullptr, steps_ = nullptr;
+  Reg row_exists_ = nullptr;  // null: always
+  Frame row_frame_;
+  std::vector<Frame> frames_;
+  std::vector<Reg> present_;  // whether each of the frames made last lies in the row; null: always
+  std::vector<States> split_states_;  // this block's, by reduction
+};
+
+}  // namespace
+
+std::unique_ptr<llvm::Module> build_reduction(llvm::LLVMContext& context, const ElementProgram& program, const Schedule& schedule,
+                                              const GpuFacts&) {
+  return ReductionKernel(context, program, schedule).build();
+}
+
+}  // namespace tilewright

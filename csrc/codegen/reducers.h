@@ -1,0 +1,52 @@
+#pragma once
+
+#include "codegen/kernel_builder.h"
+#include "schedule/element_program.h"
+
+namespace tilewright {
+
+// The algebra of one reduction over states in registers (schedule's state_types names the parts): where a state comes
+// from, how two are joined, and what the last one means. Joining is commutative to the bit, so that all lanes of a
+// butterfly end with the same state.
+class Reducer {
+ public:
+  Reducer(KernelBuilder& k, const ElementProgram& program, const ProgramReduction& reduction);
+
+  const ProgramReduction& reduction() const { return r_; }
+  const std::vector<DType>& parts() const { return parts_; }
+
+  Regs identity() const;
+  // The state of one element; `position` (argmax, argmin) is its index.
+  Regs of_element(Reg value, Reg position) const;
+  Regs join(const Regs& a, const Regs& b) const;
+  // One state of many elements, where `present[i]` (null: all) holds.
+  struct Element {
+    Reg value = nullptr, position = nullptr, present = nullptr;
+  };
+  Regs of_elements(const std::vector<Element>& elements) const;
+  // The reduction's results, rounded to their types; `count` elements were reduced.
+  Regs finish(const Regs& state, Reg count) const;
+
+  bool needs_position() const;
+  bool is_welford() const;
+  Reg count_as_float(Reg count) const;
+
+ private:
+  Reg join_one(Reg a, Reg b) const;
+  Regs join_best(const Regs& a, const Regs& b) const;
+  Regs join_welford(const Regs& a, const Regs& b) const;
+  Regs welford_of(const std::vector<Element>& elements) const;
+  Reg zero() const;
+  Reg worst(bool is_max) const;
+
+  KernelBuilder& k_;
+  const ElementProgram& p_;
+  const ProgramReduction& r_;
+  DType operand_, compute_;
+  std::vector<DType> parts_;
+};
+
+// Sum of values as a balanced tree.
+Reg tree_sum(KernelBuilder& k, Regs values);
+
+}  // namespace tilewright
