@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-TEST(Pointwise, Smoke) {
+TEST(Pointwise, DISABLED_Smoke) {
   Graph g = parse_graph(R"(
 graph @k(%0: bf16[s0, 768], %1: bf16[768]) -> bf16[s0, 768]
   symbols (s0 = 512 in [2, 65536])
