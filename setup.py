@@ -88,7 +88,7 @@ class CMakeBuild(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         package = Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        build = Path(self.build_temp).resolve() / "cmake"
+        build = ROOT / f"build-{sys.implementation.cache_tag}"
         build.mkdir(parents=True, exist_ok=True)
         options = [
             "-DCMAKE_BUILD_TYPE=Release",
