@@ -1,0 +1,144 @@
+// Reduction kernels against the interpreter.
+
+#include "kernel_runner.h"
+
+namespace tilewright {
+namespace {
+
+constexpr Tolerance kSums{1e-5, 1e-4};  // another order of float32 additions than the interpreter's float64
+
+std::string reduce(const std::string& op, const std::string& in, const std::string& out, const std::string& dims,
+                   const std::string& shape, const std::string& result) {
+  return "graph @k(%0: " + in + shape + ") -> " + out + result + "\n  symbols (s0 = 64 in [0, 100000], s1 = 512 in [0, 1000000])\n{\n  %1 = " +
+         op + " %0 dims " + dims + " keepdim false\n  return %1\n}\n";
+}
+
+TEST(Reduction, EveryOperatorAndType) {
+  for (const char* type : {"f64", "f32", "f16", "bf16", "i64", "i32", "u8"}) {
+    for (const char* op : {"sum", "max", "min", "prod"}) {
+      SCOPED_TRACE(std::string(op) + " " + type);
+      KernelRunner(reduce(op, type, type, "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 77}}, {1e-4, 1e-4});
+    }
+    SCOPED_TRACE(type);
+    KernelRunner(reduce("argmax", type, "i64", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 300}});
+    KernelRunner(reduce("argmin", type, "i64", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 300}});
+  }
+  for (const char* op : {"any", "all"}) KernelRunner(reduce(op, "bool", "bool", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 3}});
+}
+
+TEST(Reduction, RowLengths) {
+  const KernelRunner sum(reduce("sum", "f32", "f32", "[1]", "[s0, s1]", "[s0]"));
+  const KernelRunner mean(reduce("mean", "f32", "f32", "[1]", "[s0, s1]", "[s0]"));
+  for (int64_t n : {1, 2, 31, 32, 64, 100, 512, 513, 1000, 5000}) {
+    SCOPED_TRACE(n);
+    sum.check({{"s0", 3}, {"s1", n}}, kSums);
+    mean.check({{"s0", 3}, {"s1", n}}, kSums);
+  }
+  sum.check({{"s0", 3}, {"s1", 0}});
+  sum.check({{"s0", 0}, {"s1", 8}});
+}
+
+TEST(Reduction, Columns) {
+  const KernelRunner sum(reduce("sum", "f32", "f32", "[0]", "[s0, s1]", "[s1]"));
+  for (int64_t rows : {1, 5, 64, 300}) {
+    for (int64_t columns : {1, 8, 33, 512}) {
+      SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(columns));
+      sum.check({{"s0", rows}, {"s1", columns}}, kSums);
+    }
+  }
+}
+
+TEST(Reduction, WholeTensor) {
+  const KernelRunner sum(R"(
+graph @k(%0: f32[s0, s1]) -> f32[]
+  symbols (s0 = 4096 in [0, 100000], s1 = 4096 in [0, 1000000])
+{
+  %1 = sum %0 dims [0, 1] keepdim false
+  return %1
+}
+)");
+  sum.check({{"s0", 3}, {"s1", 5}}, kSums);
+  sum.check({{"s0", 300}, {"s1", 512}}, {1e-4, 1e-2});
+  sum.check({{"s0", 0}, {"s1", 512}});
+}
+
+TEST(Reduction, Softmax) {
+  const KernelRunner softmax(R"(
+graph @k(%0: bf16[s0, s1]) -> bf16[s0, s1]
+  symbols (s0 = 64 in [1, 100000], s1 = 512 in [1, 1000000])
+{
+  %1 = cast %0 to f32
+  %2 = max %1 dims [1] keepdim true
+  %3 = expand %2 shape [s0, s1]
+  %4 = sub %1, %3
+  %5 = exp %4
+  %6 = sum %5 dims [1] keepdim true
+  %7 = expand %6 shape [s0, s1]
+  %8 = div %5, %7
+  %9 = cast %8 to bf16
+  return %9
+}
+)");
+  for (int64_t n : {1, 8, 100, 512, 504, 5000}) {
+    SCOPED_TRACE(n);
+    softmax.check({{"s0", 5}, {"s1", n}});
+  }
+}
+
+TEST(Reduction, LayerNormWithStatistics) {
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const KernelRunner norm(R"(
+graph @k(%0: bf16[s0, 768], %1: bf16[768], %2: bf16[768]) -> (bf16[s0, 768], f32[s0, 1], f32[s0, 1])
+  symbols (s0 = 512 in [1, 1000000])
+{
+  %3 = cast %0 to f32
+  %4, %5 = welford %3 dims [1] keepdim true
+  %6 = constant dtype f32 value 768.0
+  %7 = div %5, %6
+  %8 = constant dtype f32 value 1e-5
+  %9 = add %7, %8
+  %10 = rsqrt %9
+  %11 = expand %4 shape [s0, 768]
+  %12 = sub %3, %11
+  %13 = expand %10 shape [s0, 768]
+  %14 = mul %12, %13
+  %15 = cast %1 to f32
+  %16 = expand %15 shape [s0, 768]
+  %17 = mul %14, %16
+  %18 = cast %2 to f32
+  %19 = expand %18 shape [s0, 768]
+  %20 = add %17, %19
+  %21 = cast %20 to bf16
+  return %21, %4, %10
+}
+)", arch);
+    norm.check({{"s0", 1}}, {1e-4, 1e-4});
+    norm.check({{"s0", 37}}, {1e-4, 1e-4});
+    norm.check({{"s0", 37}}, {1e-4, 1e-4}, 1);
+  }
+}
+
+TEST(Reduction, BatchNormStatistics) {
+  const KernelRunner planar(R"(
+graph @k(%0: f32[s0, 6, 10, 12]) -> (f32[6], f32[6])
+  symbols (s0 = 16 in [1, 1000])
+{
+  %1, %2 = welford %0 dims [0, 2, 3] keepdim false
+  return %1, %2
+}
+)");
+  planar.check({{"s0", 4}}, {1e-4, 1e-4});
+  const KernelRunner channels_last(R"(
+graph @k(%0: f32[s0, 24, 10, 12] strides [2880, 1, 288, 24]) -> (f32[24], f32[24])
+  symbols (s0 = 16 in [1, 1000])
+{
+  %1, %2 = welford %0 dims [0, 2, 3] keepdim false
+  return %1, %2
+}
+)");
+  channels_last.check({{"s0", 4}}, {1e-4, 1e-4});
+  channels_last.check({{"s0", 40}}, {1e-4, 1e-4});
+}
+
+}  // namespace
+}  // namespace tilewright
