@@ -109,7 +109,8 @@ KernelTime price_kernel(const Footprint& footprint, const GpuFacts& gpu) {
   const auto active_sms = static_cast<double>(std::min<int64_t>(footprint.blocks, gpu.sms));
   price_memory(footprint, blocks_at_once, active_sms, gpu, t);
   price_arithmetic(footprint, active_sms, gpu, t);
-  t.latency_us = std::ceil(t.waves) * (gpu.latency_us + footprint.barriers * kBarrierUs);
+  const double load_us = gpu.latency_us * (t.dram_bytes > 0 ? 1 : kL2LatencyRatio);
+  t.latency_us = std::ceil(t.waves) * (load_us + footprint.barriers * kBarrierUs);
   t.blocks_us = static_cast<double>(footprint.blocks) / gpu.blocks_per_us;
 
   const struct {

@@ -19,8 +19,9 @@ Partition partition_of_calls(const Graph& source, const GpuFacts& gpu) {
   for (const Node* node : source.nodes()) {
     PartitionStep step{.kind = PartitionStep::Kind::kOrigin, .node = node, .is_view = is_view(*node)};
     step.time = price_call(*node, source.symbols(), gpu).time;
-    result.decisions.push_back(call_decision(*node, step.time, /*is_given_back=*/false));
-    if (!step.is_view) result.decisions.back().why = "options: no kernels";
+    result.decisions.push_back(call_decision(*node, step.time, ""));
+    if (!step.is_view) result.decisions.back().why = "the option kernels=call";
+    step.why = result.decisions.back().why;
     result.steps.push_back(std::move(step));
   }
   return result;
@@ -152,9 +153,21 @@ class Partitioner {
       step.is_view = is_view(*first.node);
       const Graph& graph = is_call ? index_.graph() : index_.source();
       step.time = price_call(*first.node, graph.symbols(), ctx_.gpu).time;
-      result.decisions.push_back(call_decision(*first.node, step.time, !is_call));
+      result.decisions.push_back(call_decision(*first.node, step.time, why_given_back(*first.node, is_call)));
+      step.why = result.decisions.back().why;
     }
     result.steps.push_back(std::move(step));
+  }
+
+  // "" for a call that no rule expanded.
+  std::string why_given_back(const Node& node, bool is_of_graph) const {
+    if (is_of_graph) return "";
+    const int source_id = index_.source_id(&node);
+    for (const GivenBack& given : records_) {
+      const bool is_it = std::find(given.origins.begin(), given.origins.end(), source_id) != given.origins.end();
+      if (is_it) return "given back: " + given.why;
+    }
+    return "";
   }
 
   void add_kernel(int cluster, const Units& units, const Clusters& clusters, const Fuser& fuser, Partition& result) {

@@ -49,6 +49,7 @@ struct PartitionStep {
   int kernel = -1;
   const Node* node = nullptr;
   bool is_view = false;  // a call that makes no kernel: its result is a view of its first operand
+  std::string why = {};  // of a call: why it is PyTorch's
   Time time = {};
 };
 

@@ -28,7 +28,7 @@ GpuFacts ampere_or_ada(std::string name, std::string arch) {
   gpu.sfu = 16;
   gpu.launch_host_us = 2.2;
   gpu.launch_graph_us = 0.9;
-  gpu.kernel_fixed_us = 0.6;
+  gpu.kernel_fixed_us = 0.4;
   gpu.call_host_us = 5.0;
   gpu.latency_us = 0.6;
   return gpu;
@@ -129,7 +129,7 @@ GpuFacts h200() {
   gpu.dram_bytes_per_s = 4.27e12;
   gpu.l2_bytes_per_s = 6.7e12;
   gpu.launch_graph_us = 0.73;
-  gpu.kernel_fixed_us = 0.5;
+  gpu.kernel_fixed_us = 0.3;
   gpu.bytes_in_flight_per_sm = 32 * kKiB;
   gpu.measured = true;
   return gpu;
