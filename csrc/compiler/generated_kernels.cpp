@@ -122,6 +122,7 @@ std::shared_ptr<const Artifact> GeneratedKernels::make(const std::string& key, c
   }
   artifact->dynamic_smem_bytes = shape.dynamic_smem_bytes;
   artifact->workspace_bytes = shape.workspace_bytes;
+  artifact->zeroed_workspaces = shape.zeroed_workspaces;
 
   const auto assembling = std::chrono::steady_clock::now();
   if (assembler_) {

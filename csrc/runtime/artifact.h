@@ -35,6 +35,7 @@ struct Artifact {
   std::array<int, 3> block{1, 1, 1};
   Expr dynamic_smem_bytes = 0;
   std::vector<Expr> workspace_bytes;
+  int zeroed_workspaces = 0;  // so many of the first ones must be zero before the launch
 };
 
 // Gives the artifact of a variant. Thread-safe. It may compile on first need; throws InternalError for a key it does

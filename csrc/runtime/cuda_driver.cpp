@@ -17,7 +17,7 @@ namespace {
   X(cuDriverGetVersion) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute)                  \
       X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString)          \
           X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuKernelSetAttribute) \
-              X(cuFuncGetAttribute) X(cuLaunchKernelEx)
+              X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuMemsetD8Async)
 
 struct Driver {
 #define TW_DECLARE(name) decltype(&::name) name = nullptr;
@@ -137,6 +137,10 @@ class CudaDevice final : public Device {
     // Loads the code into the context now: a launch inside a CUDA graph's capture must not.
     driver().check(driver().cuKernelGetFunction(&kernel->function, handle), doing);
     return kernel;
+  }
+
+  void zero(uint64_t address, uint64_t bytes, void* stream) override {
+    driver().check(driver().cuMemsetD8Async(address, 0, bytes, static_cast<CUstream>(stream)), "zeroing memory of " + attributes_.name);
   }
 
   void launch(const LoadedKernel& kernel, const LaunchRequest& request) override {

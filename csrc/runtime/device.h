@@ -44,6 +44,8 @@ class Device {
   // `ordinal` says which GPU will launch it.
   virtual std::shared_ptr<LoadedKernel> load(const Artifact& artifact, int ordinal) = 0;
   virtual void launch(const LoadedKernel& kernel, const LaunchRequest& request) = 0;
+  // Zeroes memory in the stream's order; by default as the host does.
+  virtual void zero(uint64_t address, uint64_t bytes, void* stream);
   // True: every launch lists the memory that it may touch.
   virtual bool checks_memory() const { return false; }
 };

@@ -8,6 +8,8 @@
 
 namespace tilewright {
 
+void Device::zero(uint64_t address, uint64_t bytes, void*) { std::memset(reinterpret_cast<void*>(address), 0, bytes); }
+
 namespace {
 
 std::vector<SizeProgram> programs(const std::vector<Expr>& expressions, const SymbolIndex& index) {
@@ -278,9 +280,12 @@ void LaunchRunner::launch(const Loaded& loaded, Caller& caller, Operands& operan
     if (request.grid[i] == 0) return;  // nothing to compute
   }
   request.dynamic_smem_bytes = static_cast<uint32_t>(loaded.dynamic_smem(symbols));
-  for (const SizeProgram& workspace : loaded.workspaces) {
-    const int64_t size = workspace(symbols);
+  for (size_t w = 0; w < loaded.workspaces.size(); ++w) {
+    const int64_t size = loaded.workspaces[w](symbols);
     const auto address = reinterpret_cast<uint64_t>(caller.workspace(size));
+    if (static_cast<int>(w) < loaded.artifact->zeroed_workspaces) {
+      device_->zero(address, static_cast<uint64_t>(size), caller.stream());
+    }
     operands.ranges[operands.range_count++] = {address, static_cast<uint64_t>(size), true,
                                                static_cast<int>(operands.word_count)};
     operands.add_word(address);
