@@ -1,15 +1,81 @@
-"""Which values of a training graph's forward are saved for backward, and which are computed again there."""
+"""Which values of a training graph's forward are saved for backward, and which are computed again there.
+
+PyTorch's min-cut decides, with its checkpoint tags and `activation_memory_budget`; it knows operators as decompositions
+leave them. Ours arrive whole, so those that a fused kernel regenerates on the way are shown to it as what they are to
+us: norms and softmax as pointwise work, `transpose` as a view.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+aten = torch.ops.aten
+
+# Regenerated cheaply: one pass over an input that backward reads anyway. Batch norm is not here: its statistics need
+# the whole batch before the first result.
+REGENERATED = (
+    "native_layer_norm.default",
+    "_fused_rms_norm.default",
+    "_softmax.default",
+    "_safe_softmax.default",
+    "_log_softmax.default",
+    "glu.default",
+    "cumsum.default",
+    "constant_pad_nd.default",
+    "slice_scatter.default",
+    "select_scatter.default",
+    "masked_fill.Scalar",
+    "masked_fill.Tensor",
+)
+VIEWS = ("transpose.int", "unbind.int", "diagonal.default", "unfold.default", "detach.default", "split_with_sizes.default")
+
+
+class StandIn:
+    """An operator that the partitioner takes for one of another family."""
+
+    def __init__(self, op: Any, shown_as: Any) -> None:
+        self.op = op
+        self.overloadpacket = shown_as
+        self.__name__ = f"stand_in_{str(op).replace('.', '_')}"
+        self.__module__ = __name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.op(*args, **kwargs)
+
+
+def overload(name: str) -> Any:
+    """`aten.name.overload`, or None where this PyTorch has no such operator."""
+    packet, _, kind = name.partition(".")
+    return getattr(getattr(aten, packet, None), kind, None)
+
+
+STAND_INS = {
+    op: StandIn(op, shown_as)
+    for names, shown_as in ((REGENERATED, aten.add), (VIEWS, aten.permute))
+    for name in names
+    if (op := overload(name)) is not None
+}
 
 
 def partition(
     joint: fx.GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **kwargs: Any
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """PyTorch's min-cut, which obeys checkpoint tags and `activation_memory_budget`."""
-    return min_cut_rematerialization_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
+    """Splits the joint graph; what the min-cut is told of operators does not outlive the call."""
+    for node in joint.graph.nodes:
+        if (stand_in := STAND_INS.get(node.target)) is not None:
+            node.target = stand_in
+    parts = min_cut_rematerialization_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
+    for module in (joint, *parts):
+        restore_operators(module)
+    return parts
+
+
+def restore_operators(module: fx.GraphModule) -> None:
+    for node in module.graph.nodes:
+        if isinstance(node.target, StandIn):
+            node.target = node.target.op
+    module.recompile()
