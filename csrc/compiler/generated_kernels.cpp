@@ -1,5 +1,6 @@
 #include "compiler/generated_kernels.h"
 
+#define XXH_INLINE_ALL  // the header alone: nothing to link
 #include <xxhash.h>
 
 #include <algorithm>
