@@ -2,7 +2,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "compiler/compile.h"
-#include "ir/graph.h"
+#include "runtime/cuda_driver.h"
 #include "support/options.h"
 #include "torch/compiled.h"
 #include "torch/python_values.h"
@@ -53,11 +53,21 @@ Options read_options(const std::map<std::string, std::string>& given) {
 std::shared_ptr<Compiled> compile(const std::string& text, const std::map<std::string, std::string>& given,
                                   const py::list& hosts, const std::string& device) {
   const Options options = read_options(given);
+  const c10::Device target(device);
   std::shared_ptr<CompiledGraph> graph;
+  std::shared_ptr<Device> runs_on;
   {
     const py::gil_scoped_release no_gil;
-    graph = std::make_shared<CompiledGraph>();
-    graph->plan = plan_of_calls(parse_graph(text));
+    const Context ctx = make_context(options, device);
+    graph = compile_graph(text, ctx);
+    if (target.is_cpu()) {
+      runs_on = make_simulator_device(ctx.gpu.arch);
+    } else {
+      runs_on = make_cuda_device(target.has_index() ? target.index() : 0);
+    }
+  }
+  for (const std::string& warning : graph->warnings) {
+    if (PyErr_WarnEx(PyExc_UserWarning, warning.c_str(), 2) != 0) throw py::error_already_set();
   }
   std::vector<py::object> callables;
   for (const py::handle& host : hosts) callables.push_back(py::reinterpret_borrow<py::object>(host));
@@ -66,7 +76,7 @@ std::shared_ptr<Compiled> compile(const std::string& text, const std::map<std::s
         << "host step " << host.number << " of " << callables.size();
     return run_python(callables[host.number], args);
   };
-  return std::make_shared<Compiled>(std::move(graph), nullptr, c10::Device(device), run_host);
+  return std::make_shared<Compiled>(std::move(graph), std::move(runs_on), target, run_host);
 }
 
 py::list options_table() {
