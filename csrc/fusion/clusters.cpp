@@ -147,20 +147,15 @@ void Clusters::recompute(const std::vector<int>& units, int cluster) {
   relink(cluster);
 }
 
-void Clusters::drop(const std::vector<int>& units) {
-  std::set<int> changed;
+void Clusters::drop(const std::vector<int>& units, int cluster) {
+  std::vector<int>& members = members_[cluster];
   for (int unit : units) {
-    const int cluster = of(unit);
-    std::vector<int>& members = members_[cluster];
     members.erase(std::lower_bound(members.begin(), members.end(), unit));
-    homes_[unit].erase(homes_[unit].begin());
+    std::erase(homes_[unit], cluster);
     TW_CHECK(!homes_[unit].empty()) << "nothing computes unit " << unit;
-    changed.insert(cluster);
   }
-  for (int cluster : changed) {
-    relink(cluster);
-    if (members_[cluster].empty()) order_[position_[cluster]] = -1;
-  }
+  relink(cluster);
+  if (members.empty()) order_[position_[cluster]] = -1;
 }
 
 bool Clusters::put_before(int first, int second) {

@@ -38,8 +38,8 @@ class Clusters {
   // `cluster` computes these units itself as well. What they read comes before the clusters they are of, hence before
   // it.
   void recompute(const std::vector<int>& units, int cluster);
-  // The units are of no use to the cluster they are of: only those that recompute them keep them.
-  void drop(const std::vector<int>& units);
+  // The cluster no longer computes these units; other clusters that do keep them.
+  void drop(const std::vector<int>& units, int cluster);
   // An order between clusters that share no value: `first` before `second`. False where it would close a cycle.
   bool put_before(int first, int second);
 

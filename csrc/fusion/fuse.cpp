@@ -166,19 +166,20 @@ bool Fuser::cheap_cone(const Value* value, int cluster, std::vector<int>& cone) 
 std::vector<int> Fuser::useless_units(const Clusters& tried, int home, const std::vector<int>& cone) const {
   std::vector<int> useless;
   const auto is_needed = [&](int unit) {
+    const bool is_owner = tried.of(unit) == home;
     for (const auto& result : units_[unit].node->results) {
-      if (units_.is_pinned(result.get())) return true;
+      if (is_owner && units_.is_pinned(result.get())) return true;
       for (int reader : units_.readers(result.get())) {
         const bool is_gone = std::find(useless.begin(), useless.end(), reader) != useless.end();
         for (int cluster : tried.homes(reader)) {
-          if (cluster == home ? !is_gone : !tried.has(cluster, unit)) return true;
+          if (cluster == home ? !is_gone : is_owner && !tried.has(cluster, unit)) return true;
         }
       }
     }
     return false;
   };
   for (auto unit = cone.rbegin(); unit != cone.rend(); ++unit) {
-    if (tried.of(*unit) == home && !is_needed(*unit)) useless.push_back(*unit);
+    if (!is_needed(*unit)) useless.push_back(*unit);
   }
   return useless;
 }
@@ -218,8 +219,7 @@ bool Fuser::try_recompute(const Value* value, int unit) {
   for (int target : targets) before_us += evaluate(target).time.total_us();
   Clusters tried = clusters_;
   for (int target : targets) tried.recompute(cone, target);
-  const std::vector<int> useless = useless_units(tried, home, cone);
-  tried.drop(useless);
+  tried.drop(useless_units(tried, home, cone), home);
   double after_us = 0;
   targets.insert(home);
   for (int cluster : targets) {
