@@ -218,6 +218,18 @@ class Interpreter {
   std::unordered_map<const Value*, Live> values_;
 };
 
+// Elements that share memory by their strides (a broadcast parameter) are equal.
+HostTensor random_input(const Type& type, const Symbols& symbols, uint64_t seed) {
+  Sizes shape, strides;
+  for (const Expr& size : type.shape) shape.push_back(size.evaluate(symbols));
+  HostTensor tensor = random_tensor(type.dtype, shape, seed);
+  if (!type.strides) return tensor;
+  for (const Expr& stride : *type.strides) strides.push_back(stride.evaluate(symbols));
+  std::vector<char> memory(static_cast<size_t>(reach(shape, strides) * bytes(type.dtype)));
+  store(tensor, strides, memory.data());
+  return load(type.dtype, shape, strides, memory.data());
+}
+
 }  // namespace
 
 const HostTensor& InterpValue::tensor() const {
@@ -247,12 +259,9 @@ std::vector<InterpValue> random_inputs(const Graph& graph, const Symbols& symbol
     const Type& type = parameter->type;
     const uint64_t own_seed = seed + inputs.size();
     switch (type.kind) {
-      case TypeKind::kTensor: {
-        Sizes shape;
-        for (const Expr& size : type.shape) shape.push_back(size.evaluate(symbols));
-        inputs.push_back(InterpValue::tensor(random_tensor(type.dtype, std::move(shape), own_seed)));
+      case TypeKind::kTensor:
+        inputs.push_back(InterpValue::tensor(random_input(type, symbols, own_seed)));
         break;
-      }
       case TypeKind::kInt:
         inputs.push_back({type.value ? type.value->evaluate(symbols) : int64_t{3}});
         break;

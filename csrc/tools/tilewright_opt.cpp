@@ -16,8 +16,10 @@ int run(int argc, char** argv) {
   std::vector<std::string> pass_names, option_texts;
   std::string path, target = "sim:sm_90a";
   bool no_locations = false, list = false;
-  app.add_option("--pass", pass_names, "passes, in the order in which they run")->delimiter(',');
-  app.add_option("--option", option_texts, "name=value of an option of compiling");
+  app.add_option("--pass", pass_names, "passes, in the order in which they run")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--option", option_texts, "name=value of an option of compiling")->allow_extra_args(false);
   app.add_option("--target", target, "what to compile for")->capture_default_str();
   app.add_flag("--no-locations", no_locations, "leave locations out of the result");
   app.add_flag("--list-passes", list, "print the names of the passes in the pipeline's order");

@@ -124,9 +124,11 @@ int run(int argc, char** argv) {
   const std::string ways = "interp (eager's rounding), exact (float64), sim:sm_80, sim:sm_86, sim:sm_89 or sim:sm_90a";
   app.add_option("--with", settings.with, ways)->capture_default_str();
   app.add_option("--against", settings.against, "compare with: " + ways);
-  app.add_option("--pass", settings.pass_names, "passes over what --with runs, in order")->delimiter(',');
-  app.add_option("--size", settings.size_texts, "symbol=number; the others have their hints");
-  app.add_option("--option", settings.option_texts, "name=value of an option of compiling");
+  app.add_option("--pass", settings.pass_names, "passes over what --with runs, in order")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--size", settings.size_texts, "symbol=number; the others have their hints")->allow_extra_args(false);
+  app.add_option("--option", settings.option_texts, "name=value of an option of compiling")->allow_extra_args(false);
   app.add_option("--seed", settings.seed, "of the random inputs")->capture_default_str();
   app.add_option("--rtol", settings.relative, "relative tolerance; default: by element type and number of operators");
   app.add_option("--atol", settings.absolute, "absolute tolerance");
