@@ -16,11 +16,12 @@ endforeach()
 # The text tests: lit runs every .tw file with RUN lines, in parallel (test/core/lit.cfg.py). They need the tools of
 # the build, FileCheck and Python, so only a build of the core has them.
 file(GLOB_RECURSE text_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/core/*.tw)
+list(FILTER text_tests EXCLUDE REGEX "/inputs/")
 if(TILEWRIGHT_BUILD_CORE AND text_tests)
   get_filename_component(python_dir "${TILEWRIGHT_PYTHON}" DIRECTORY)
   find_program(TILEWRIGHT_LIT NAMES lit lit.py
-    HINTS ${python_dir} ${CMAKE_SOURCE_DIR}/.venv/bin ${LLVM_LIB_DIR}/../build/utils/lit)
-  find_program(TILEWRIGHT_FILECHECK NAMES FileCheck FileCheck-19 HINTS ${LLVM_LIB_DIR}/../bin NO_DEFAULT_PATH)
+    HINTS ${python_dir} ${CMAKE_SOURCE_DIR}/.venv/bin ${LLVM_LIB_DIR}/../build/utils/lit NO_CACHE)
+  find_program(TILEWRIGHT_FILECHECK NAMES FileCheck FileCheck-19 HINTS ${LLVM_LIB_DIR}/../bin NO_DEFAULT_PATH NO_CACHE)
   if(TILEWRIGHT_LIT AND TILEWRIGHT_FILECHECK)
     get_filename_component(filecheck_dir ${TILEWRIGHT_FILECHECK} DIRECTORY)
     add_test(NAME text COMMAND ${TILEWRIGHT_LIT} -v --param build=${CMAKE_BINARY_DIR}
