@@ -102,14 +102,18 @@ def captured_values(gm: fx.GraphModule) -> list[Any]:
 
 def boxed(executable: Any, graph: ImportedGraph) -> Callable[[list[Any]], Sequence[Any]]:
     """The executable as AOTAutograd calls it: with constants appended, without the outputs that are only written."""
-    if not graph.constants and graph.text.count("-> into ") == 0:
-        return executable  # type: ignore[no-any-return]
     constants, count = graph.constants, graph.outputs
+    if constants or graph.writes:
 
-    def run(args: list[Any]) -> Sequence[Any]:
-        args.extend(constants)
-        return executable(args)[:count]  # type: ignore[no-any-return]
+        def run(args: list[Any]) -> Sequence[Any]:
+            args.extend(constants)
+            return executable(args)[:count]  # type: ignore[no-any-return]
+    else:
 
+        def run(args: list[Any]) -> Sequence[Any]:
+            return executable(args)  # type: ignore[no-any-return]
+
+    # Dynamo wraps functions with their attributes, and loses those of other objects.
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 

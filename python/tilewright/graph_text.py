@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import sympy
 import torch
 from torch.utils._sympy.functions import CeilDiv, CleanDiv, FloorDiv, Identity, Max, Min, Mod, PowByNatural, PythonMod
+from torch.utils._sympy.singleton_int import SingletonInt
 
 ELEMENT_TYPES = {
     torch.float64: "f64",
@@ -138,6 +139,13 @@ def int_expr(value: int | torch.SymInt) -> sympy.Expr:
     return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
 
 
+def is_size(value: Any) -> bool:
+    """An integer with a value; the length of a nested tensor's ragged dimension has none."""
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
+        return False
+    return not isinstance(value, torch.SymInt) or not isinstance(value.node._hint, (torch.SymInt, SingletonInt))
+
+
 def is_plain_tensor(value: Any) -> TypeGuard[torch.Tensor]:
     """A tensor whose memory is described by sizes and strides: not sparse, nested, quantized or of a subclass."""
     return (
@@ -166,7 +174,7 @@ class TypePrinter:
             return self.tensor(value, offset) if is_plain_tensor(value) else "opaque"
         if isinstance(value, (bool, torch.SymBool)):
             return "bool"
-        if isinstance(value, (int, torch.SymInt)):
+        if is_size(value):
             return f"int = {self.size_text(value)}"
         if isinstance(value, (float, torch.SymFloat)):
             return "float"

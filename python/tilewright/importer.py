@@ -26,6 +26,7 @@ from tilewright.graph_text import (
     expr_text,
     int_expr,
     is_plain_tensor,
+    is_size,
     literal_text,
     symbol_name,
     user_location,
@@ -45,12 +46,13 @@ UNBACKED_HINT = 64
 @dataclass(frozen=True)
 class ImportedGraph:
     """A graph as text. Its parameters are the FX graph's placeholders, then `constants`; its outputs are the FX
-    graph's, `outputs` in number, then values that are only written into parameters."""
+    graph's, `outputs` in number, then values that are only written into parameters; `writes` counts all that are."""
 
     text: str
     hosts: tuple[HostStep, ...]
     constants: tuple[Any, ...]
     outputs: int
+    writes: int
 
 
 def import_fx(gm: fx.GraphModule, device: torch.device, name: str = "graph") -> ImportedGraph:
@@ -84,7 +86,7 @@ class Importer:
         results = output.args[0] if isinstance(output.args[0], (list, tuple)) else (output.args[0],)
         returned, types = self.outputs(list(results), output)
         text = self.assemble(returned, types)
-        return ImportedGraph(text, tuple(self.hosts), tuple(self.constants), len(results))
+        return ImportedGraph(text, tuple(self.hosts), tuple(self.constants), len(results), len(self.written))
 
     # ---- nodes ----
 
@@ -196,9 +198,7 @@ class Importer:
     def known_int(self, node: fx.Node) -> str | None:
         """An integer's expression in place of its name."""
         value = node.meta.get("val")
-        if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
-            return self.size(value)
-        return None
+        return self.size(value) if is_size(value) else None
 
     def scalar(self, node: fx.Node, user: fx.Node) -> str:
         """The value of Python arithmetic: an expression for integers, else a host step that does it over."""
@@ -366,9 +366,7 @@ SIZE_QUERIES = {
 
 def is_integer_node(node: fx.Node) -> bool:
     value = node.meta.get("val")
-    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
-        return False
-    return not free_floats(int_expr(value))
+    return is_size(value) and not free_floats(int_expr(value))
 
 
 def free_floats(expr: sympy.Expr) -> bool:

@@ -31,7 +31,14 @@ REGENERATED = (
     "masked_fill.Scalar",
     "masked_fill.Tensor",
 )
-VIEWS = ("transpose.int", "unbind.int", "diagonal.default", "unfold.default", "detach.default", "split_with_sizes.default")
+VIEWS = (
+    "transpose.int",
+    "unbind.int",
+    "diagonal.default",
+    "unfold.default",
+    "detach.default",
+    "split_with_sizes.default",
+)
 
 
 class StandIn:

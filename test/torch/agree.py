@@ -6,10 +6,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
-
 from tilewright.backend import GraphCompiler
 from tilewright.options import read_options
+from torch.utils._pytree import tree_leaves
 
 
 class Recorder:
@@ -114,6 +113,11 @@ def agrees(
         if isinstance(fn, torch.nn.Module):
             same(list(eager_fn.buffers()), list(plain_fn.buffers()), f"call {call}: buffer", **tolerance)
         if backward:
-            same(gradients(eager_fn, eager_args), gradients(plain_fn, compiled_args), f"call {call}: gradient", **tolerance)
+            same(
+                gradients(eager_fn, eager_args),
+                gradients(plain_fn, compiled_args),
+                f"call {call}: gradient",
+                **tolerance,
+            )
     assert recorder.parts, "nothing was compiled"
     return recorder

@@ -5,9 +5,8 @@ import warnings
 import pytest
 import torch
 from agree import Recorder, agrees, run, same
-from torch._dynamo.utils import counters
-
 from tilewright import backend
+from torch._dynamo.utils import counters
 
 
 def gelu_norm(x):

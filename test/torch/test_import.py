@@ -37,7 +37,6 @@ def test_sizes_become_expressions(golden, device):
 def test_writes_into_parameters(golden, device):
     def fn(cache, x, step):
         cache[:, step : step + 1] = x
-        step.add_(1) if isinstance(step, torch.Tensor) else None
         return cache.sum()
 
     golden("writes.tw", captured(fn, torch.zeros(3, 5, device=device), torch.ones(3, 1, device=device), 2))
@@ -62,13 +61,13 @@ def test_numbers_of_the_data(golden, device):
 
 
 def test_python_arithmetic_on_floats_is_a_host_step(device):
-    def fn(x, scale):
-        return torch.nn.functional.interpolate(x, scale_factor=scale, mode="nearest") if scale else x
+    def fn(x, t):
+        return x * 2, (t.item() * 0.1) ** 2
 
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        text = captured(lambda x, t: x.sum() * 2 + (t.item() * 0.1) ** 2, torch.ones(4), torch.tensor(3.0))
+        text = captured(fn, torch.ones(4, device=device), torch.tensor(3.0))
     assert "call aten._local_scalar_dense.default" in text
-    assert re.search(r"%\w+ = host 0\(%\w+\) : float", text)
+    assert re.search(r"%\w+ = host \d+\(%\w+\) : float", text)
 
 
 def test_constants_are_parameters_at_the_end(device):

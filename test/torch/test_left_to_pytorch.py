@@ -46,7 +46,11 @@ def test_quantized():
 def test_random_numbers_are_eagers(device):
     def fn(x):
         y = torch.rand_like(x) + torch.randn(3, device=device)
-        return torch.nn.functional.dropout(y, 0.5), torch.randint(0, 9, (5,), device=device), torch.bernoulli(x.sigmoid())
+        return (
+            torch.nn.functional.dropout(y, 0.5),
+            torch.randint(0, 9, (5,), device=device),
+            torch.bernoulli(x.sigmoid()),
+        )
 
     agrees(fn, torch.randn(4, 3, device=device))
 

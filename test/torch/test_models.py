@@ -15,7 +15,12 @@ class TestInference:
         return {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else CLOSE
 
     def test_mlp(self, device, dtype, dynamic):
-        agrees(MLP().to(device, dtype), torch.randn(5, 16, device=device, dtype=dtype), dynamic=dynamic, **self.close(dtype))
+        agrees(
+            MLP().to(device, dtype),
+            torch.randn(5, 16, device=device, dtype=dtype),
+            dynamic=dynamic,
+            **self.close(dtype),
+        )
 
     def test_bert_layer(self, device, dtype, dynamic):
         x = torch.randn(2, 6, 32, device=device, dtype=dtype)

@@ -4,7 +4,6 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 import torch
-
 from tilewright import _C
 from tilewright.options import OptionError, Options, as_text, read_options
 
@@ -35,7 +34,7 @@ def test_options_are_frozen():
     [
         ({"kernel": "call"}, "unknown option 'kernel'; did you mean 'kernels'?"),
         ({"kernels": "cal"}, "unknown kernels 'cal'; did you mean 'call'?"),
-        ({"target": "sim:sm_91"}, "unknown target 'sim:sm_91'; did you mean 'sim:sm_90a'?"),
+        ({"target": "sim:sm_90"}, "unknown target 'sim:sm_90'; did you mean 'sim:sm_90a'?"),
         ({"gpu": "h20"}, "unknown gpu 'h20'; did you mean 'h200'?"),
         ({"strict": "yes"}, "option 'strict' takes True or False, found str 'yes'"),
         ({"dump": 3}, "option 'dump' takes a string, found int 3"),

@@ -48,7 +48,9 @@ def test_head_is_the_schema(name, parameters):
     found = []
     for p in split_parameters(parameters):
         head, _, default = p.partition("=")
-        found.append((head.split(":")[0].strip().lstrip("%"), parse_default(default.strip()) if default else NO_DEFAULT))
+        found.append(
+            (head.split(":")[0].strip().lstrip("%"), parse_default(default.strip()) if default else NO_DEFAULT)
+        )
     expected = [(a.name, a.default_value if a.has_default_value() else NO_DEFAULT) for a in schema.arguments]
     # A rule may serve operators of one shape: it may give a default where the schema has none.
     for (name, default), (found_name, found_default) in zip(expected, found):

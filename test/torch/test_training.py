@@ -71,14 +71,17 @@ def test_batch_norm_block(device, dynamic):
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_bert_layer(device, dynamic):
-    x, mask = torch.randn(2, 6, 32, device=device, requires_grad=True), torch.ones(2, 6, device=device, dtype=torch.bool)
+    x, mask = (
+        torch.randn(2, 6, 32, device=device, requires_grad=True),
+        torch.ones(2, 6, device=device, dtype=torch.bool),
+    )
     mask[1, 4:] = False
     agrees(BertLayer().to(device), x, mask, backward=True, dynamic=dynamic, **CLOSE)
 
 
 def step_losses(model, tokens, dtype=None, compiled=None, steps=5):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    run = compiled or model
+    run = model if compiled is None else compiled
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -86,7 +89,7 @@ def step_losses(model, tokens, dtype=None, compiled=None, steps=5):
             loss = run(tokens)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
 
 
