@@ -54,7 +54,8 @@ void fold_constants(Graph& g, const Context& ctx);
 // cse: one node for equal nodes.
 //   before: %1 = exp %x, %2 = exp %x       after: uses of %2 become %1
 // Keeps:     the first; origins of both.
-// Must not:  merge calls and host steps, results of other strides, or two tensors that both leave the graph.
+// Must not:  merge calls and host steps, results of other strides, two tensors that both leave the graph, or what each
+//            kernel computes anew at no cost (constants, casts, index maps) and belongs to different operators.
 void cse(Graph& g, const Context& ctx);
 
 // drop_true_masks: removes an attention's mask that is proven to hide nothing, and gives any other mask whose last

@@ -439,11 +439,16 @@ bool RuleEmitter::same_shape(const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
+// Sizes of 1 repeat. Others are the same, if only because eager checked it: then they are spelled as the shape has them.
 Value* RuleEmitter::expand(Value* value, const std::vector<Expr>& shape) {
-  if (value->type.shape == shape) return value;
-  if (same_shape(value->type.shape, shape)) return emit(Op::kReshape, {value}, {{"shape", shape}});  // spelled otherwise
-  if (value->type.rank() == 0) return emit(Op::kFull, {value}, {{"shape", shape}});
-  return emit(Op::kExpand, {value}, {{"shape", shape}});
+  if (value->type.rank() == 0 && !shape.empty()) return emit(Op::kFull, {value}, {{"shape", shape}});
+  std::vector<Expr> spelled = value->type.shape;
+  const size_t added = shape.size() - spelled.size();
+  for (size_t i = 0; i < spelled.size(); ++i) {
+    if (!spelled[i].is_constant(1)) spelled[i] = shape[added + i];
+  }
+  if (spelled != value->type.shape) value = emit(Op::kReshape, {value}, {{"shape", spelled}});
+  return spelled == shape ? value : emit(Op::kExpand, {value}, {{"shape", shape}});
 }
 
 std::vector<Expr> RuleEmitter::common_shape(const std::vector<Value*>& values) {

@@ -162,6 +162,10 @@ const Function kFunctions[] = {
        if (!negative) throw Refused{"sizes do not decide the sign of an index"};
        return RuleValue{*negative ? rule_expr(a[0]) + rule_expr(a[1]) : rule_expr(a[0])};
      }},
+    // Whether two sizes are known to be equal; `==` refuses where that is not decided.
+    {"same", 2, [](const RuleFunctionContext& c, Args& a) {
+       return RuleValue{c.graph.symbols().known_equal(rule_expr(a[0]), rule_expr(a[1])).value_or(false)};
+     }},
     // Lists.
     {"len", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_list(a[0]).size()))}; }},
     {"range", 2, [](const RuleFunctionContext&, Args& a) {
