@@ -371,22 +371,33 @@ class Pointwise {
     for (size_t i = 0; i < out_.ints.size(); ++i) out_.ints[i] = f(i);
   }
 
+  // A computed NaN is positive, as the GPU's; the host's is not. Operators that only move or change a sign keep it.
+  template <typename F>
+  void fill_computed(const F& f) {
+    const bool keeps = op_ == Op::kCopy || op_ == Op::kNeg || op_ == Op::kAbs || op_ == Op::kCopysign;
+    fill([&](size_t i) -> double {
+      const double x = f(i);
+      return std::isnan(x) && !keeps ? std::numeric_limits<double>::quiet_NaN() : x;
+    });
+  }
+
   template <typename T>
   void arithmetic() {
     const auto a = floats(0);
     if (operands_.size() == 1) {
       const Unary<T> f = float_unary<T>(op_);
       TW_CHECK(f) << "interpreter: " << info(op_).text << " of floats";
-      return fill([&](size_t i) { return f(static_cast<T>(a[i])); });
+      return fill_computed([&](size_t i) { return f(static_cast<T>(a[i])); });
     }
     const auto b = floats(1);
     if (op_ == Op::kFma) {
       const auto c = floats(2);
-      return fill([&](size_t i) { return std::fma(static_cast<T>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i])); });
+      return fill_computed(
+          [&](size_t i) { return std::fma(static_cast<T>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i])); });
     }
     const Binary<T> f = float_binary<T>(op_);
     TW_CHECK(f) << "interpreter: " << info(op_).text << " of floats";
-    fill([&](size_t i) { return f(static_cast<T>(a[i]), static_cast<T>(b[i])); });
+    fill_computed([&](size_t i) { return f(static_cast<T>(a[i]), static_cast<T>(b[i])); });
   }
 
   void tests() {

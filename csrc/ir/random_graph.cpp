@@ -348,6 +348,7 @@ class Generator {
                                          Op::kSqrt, Op::kIsNan, Op::kIsInf, Op::kSignbit, Op::kReciprocal};
     if (!a.exact() || random_.chance(30)) return keep(add(random_.of(kSmooth), {a.value}, {}, a.magnitude, a.error));
     const Op op = random_.of(kAny);
+    if (op == Op::kSignbit && !std::isfinite(a.magnitude)) return;  // a NaN's sign is nobody's promise
     const bool bounded = op != Op::kSqrt && op != Op::kReciprocal;
     keep(add(op, {a.value}, {}, bounded ? a.magnitude + 1 : kUnbounded, 0));
   }
@@ -399,6 +400,7 @@ class Generator {
     const Op op = random_.of(kOps);
     const bool wild = op == Op::kDiv || op == Op::kFmod || op == Op::kMod;
     if (op == Op::kNextafter && a.dtype() == DType::kF16) return;  // PyTorch has none
+    if (op == Op::kCopysign && !std::isfinite(b.magnitude)) return;
     keep(add(op, {a.value, b.value}, {}, wild ? kUnbounded : std::max(a.magnitude, b.magnitude) + 1, 0));
   }
 
@@ -489,6 +491,7 @@ class Generator {
   }
 
   void concat(const Known& a, int64_t dim) {
+    if (hint(a.type().shape[static_cast<size_t>(dim)]) == 0) return;
     const Known b = partner(a, a.dtype());
     const bool fits = b.type().shape == a.type().shape && 2 * hint(a.type().numel()) <= options_.max_elements;
     if (!fits) return;

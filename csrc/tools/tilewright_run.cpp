@@ -4,12 +4,15 @@
 //   tilewright-run --with=interp --against=interp --pass=fold_casts graphs.tw       after the pass, against before it
 //   tilewright-run --with=exact --against=interp graphs.tw      how much eager's rounding changes
 //   tilewright-run --with=interp --print graphs.tw              prints the outputs
+//   tilewright-run --random=0:500 --nodes=14 --against=interp       generated graphs, seeds 0 to 499, with their own
+//   tolerances
 //
 // `--pass` rewrites what `--with` runs; `--against` always runs the graph as read. Exit status 1: outputs differ.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "compiler/simulate.h"
+#include "ir/random_graph.h"
 #include "tools/graph_files.h"
 
 namespace tilewright::tools {
@@ -17,7 +20,8 @@ namespace {
 
 struct Settings {
   std::vector<std::string> pass_names, option_texts, size_texts;
-  std::string path, with = "sim:sm_90a", against;
+  std::string path, with = "sim:sm_90a", against, random;
+  int nodes = 12;
   uint64_t seed = 1;
   double relative = -1, absolute = -1;
   bool print = false;
@@ -118,6 +122,41 @@ bool run_one(Graph& graph, const std::vector<const GraphPass*>& passes, const Se
   return compare(graph, found, run_graph(graph, settings.against, settings, inputs, sizes), settings);
 }
 
+// Whether the graph of one seed gives the same both ways; prints the graph where it does not.
+bool run_random(uint64_t seed, const std::vector<const GraphPass*>& passes, const Settings& settings) {
+  RandomGraph random = random_graph(seed, {.nodes = settings.nodes});
+  const std::string as_generated = print(random.graph);
+  try {
+    const std::vector<InterpValue> inputs = random_inputs(random.graph, random.sizes, settings.seed);
+    const auto expected = run_graph(random.graph, settings.against, settings, inputs, random.sizes);
+    run_passes(random.graph, passes, make_context(options_of(settings.option_texts, "sim:sm_90a"), "cpu"));
+    const auto found = run_graph(random.graph, settings.with, settings, inputs, random.sizes);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const Verdict verdict = all_close(found[i].tensor(), expected[i].tensor(), {0, random.output_errors[i]});
+      if (!verdict) throw UserError("output " + std::to_string(i) + ": " + verdict.why_not);
+    }
+    return true;
+  } catch (const std::exception& error) {
+    std::cout << "seed " << seed << ": " << error.what() << '\n' << as_generated;
+    return false;
+  }
+}
+
+// "first:count" seeds.
+bool run_randoms(const std::vector<const GraphPass*>& passes, const Settings& settings) {
+  const size_t colon = settings.random.find(':');
+  const auto number = [&](const std::string& text) {
+    const auto value = parse_expr(text).constant();
+    if (colon == std::string::npos || !value) throw UserError("random '" + settings.random + "' is not first:count");
+    return *value;
+  };
+  const int64_t first = number(settings.random.substr(0, colon)), count = number(settings.random.substr(colon + 1));
+  int failed = 0;
+  for (int64_t i = 0; i < count; ++i) failed += run_random(static_cast<uint64_t>(first + i), passes, settings) ? 0 : 1;
+  std::cout << failed << " of " << count << " graphs differ\n";
+  return failed == 0;
+}
+
 int run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Runs graphs in text form on random inputs and compares two ways of running them.");
@@ -133,10 +172,17 @@ int run(int argc, char** argv) {
   app.add_option("--rtol", settings.relative, "relative tolerance; default: by element type and number of operators");
   app.add_option("--atol", settings.absolute, "absolute tolerance");
   app.add_flag("--print", settings.print, "print the outputs");
-  app.add_option("file", settings.path, "graph text; - is standard input")->required();
+  app.add_option("--random", settings.random, "first:count seeds of generated graphs, in place of a file");
+  app.add_option("--nodes", settings.nodes, "about as many nodes has a generated graph")->capture_default_str();
+  app.add_option("file", settings.path, "graph text; - is standard input");
   CLI11_PARSE(app, argc, argv);
 
   const std::vector<const GraphPass*> passes = passes_of(settings.pass_names);
+  if (!settings.random.empty()) {
+    if (settings.against.empty()) throw UserError("--random needs --against");
+    return run_randoms(passes, settings) ? 0 : 1;
+  }
+  if (settings.path.empty()) throw UserError("no file given");
   bool alike = true;
   for (Graph& graph : parse_graphs(read_input(settings.path), settings.path)) {
     alike = run_one(graph, passes, settings) && alike;
