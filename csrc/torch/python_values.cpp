@@ -1,11 +1,51 @@
 #include "torch/python_values.h"
 
+#include <ATen/core/jit_type.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/jit/python/python_ivalue.h>
+#include <torch/csrc/utils/python_numbers.h>
+#include <torch/csrc/utils/python_strings.h>
+
+#include "support/error.h"
+
+namespace torch::jit {
+// Of torch/csrc/jit/python/pybind_utils.h, whose other parts need symbols that PyTorch does not export.
+TORCH_PYTHON_API py::object toPyObject(IValue ivalue);
+}  // namespace torch::jit
 
 namespace tilewright {
 
 using c10::IValue;
+
+namespace {
+
+// A Python object that the plan only carries from one host step to another.
+class CarriedObject final : public c10::ivalue::PyObjectHolder {
+ public:
+  explicit CarriedObject(py::object object) : object_(std::move(object)) {}
+  ~CarriedObject() override {
+    const py::gil_scoped_acquire gil;
+    object_ = py::object();
+  }
+
+  PyObject* getPyObject() override { return object_.ptr(); }
+  c10::InferredType tryToInferType() override { return c10::InferredType("a carried Python object"); }
+  IValue toIValue(const c10::TypePtr&, std::optional<int32_t>) override {
+    throw InternalError("a carried Python object as the argument of an operator: " + toStr());
+  }
+  std::string toStr() override {
+    const py::gil_scoped_acquire gil;
+    return py::str(object_);
+  }
+  std::vector<at::Tensor> extractTensors() override { return {}; }
+
+ private:
+  py::object object_;
+};
+
+}  // namespace
 
 IValue from_python(PyObject* object) {
   if (THPVariable_Check(object)) return IValue(THPVariable_Unpack(object));
@@ -29,7 +69,9 @@ IValue from_python(PyObject* object) {
     }
     return list;
   }
-  return IValue(c10::ivalue::ConcretePyObjectHolder::create(py::reinterpret_borrow<py::object>(object)));
+  c10::intrusive_ptr<c10::ivalue::PyObjectHolder> carried =
+      c10::make_intrusive<CarriedObject>(py::reinterpret_borrow<py::object>(object));
+  return IValue(std::move(carried));
 }
 
 py::object to_python(const IValue& value) {
