@@ -100,7 +100,7 @@ Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
       for (int lane = 0; lane < frame.lanes; lane += width) {
         const bool near = access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
         const int64_t distance = access.kind == LaneAccess::Kind::kVector ? lane : access.stride * lane;
-        const Regs part = near ? k_.load(base, first, distance, step.dtype, width)
+        const Regs part = near ? k_.load(base, first, distance, step.dtype, width, streamed_)
                                : k_.load(base, index(frame, step.index, lane), 0, step.dtype, width);
         values.insert(values.end(), part.begin(), part.end());
       }
@@ -191,6 +191,23 @@ void ExpressionEmitter::load_ahead(Frame& frame, const std::vector<int>& steps) 
 void ExpressionEmitter::load_ahead(std::vector<Frame>& frames, const std::vector<int>& steps) {
   for (int load : loads_of(steps)) {
     for (Frame& frame : frames) value(frame, load);
+  }
+}
+
+void ExpressionEmitter::values_sharing(std::vector<Frame>& frames, const std::vector<int>& steps, const std::string& axis) {
+  const std::vector<bool> varies = p_.varying(axis), needed = p_.needed_by(steps);
+  auto make = [&](int step) {
+    for (Frame& frame : frames) {
+      if (varies[step] || &frame == &frames[0]) {
+        value(frame, step);
+      } else {
+        frame.values[step] = frames[0].values[step];
+      }
+    }
+  };
+  for (int load : loads_of(steps)) make(load);
+  for (size_t i = 0; i < p_.steps.size(); ++i) {
+    if (needed[i]) make(static_cast<int>(i));
   }
 }
 

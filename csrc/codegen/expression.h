@@ -28,6 +28,9 @@ class ExpressionEmitter {
   ExpressionEmitter(KernelBuilder& k, const ElementProgram& program, int64_t alignment)
       : k_(k), p_(program), alignment_(alignment) {}
 
+  // Loads bypass the first-level cache: for data that is read once and never written.
+  void stream_loads() { streamed_ = true; }
+
   Frame frame(KernelBuilder::Bindings axes, std::string lane_axis, int lanes, Reg mask = nullptr) const;
   // One value for all lanes, or one a lane.
   const Regs& value(Frame& frame, int step);
@@ -35,6 +38,8 @@ class ExpressionEmitter {
   // Issues the loads that `steps` need, largest first, so that they are in flight together.
   void load_ahead(Frame& frame, const std::vector<int>& steps);
   void load_ahead(std::vector<Frame>& frames, const std::vector<int>& steps);
+  // Values of `steps` in all frames, loads first; what does not vary along `axis` is made in the first one only.
+  void values_sharing(std::vector<Frame>& frames, const std::vector<int>& steps, const std::string& axis);
   // Writes an output's elements, where `frame.mask` holds.
   void store(Frame& frame, const ProgramStore& store);
 
@@ -55,6 +60,7 @@ class ExpressionEmitter {
   KernelBuilder& k_;
   const ElementProgram& p_;
   int64_t alignment_;
+  bool streamed_ = false;
 };
 
 }  // namespace tilewright

@@ -1,6 +1,7 @@
 #include "codegen/kernel_builder.h"
 
 #include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <sstream>
@@ -201,10 +202,33 @@ llvm::Type* KernelBuilder::memory_type(DType dtype, int width, llvm::Align& alig
   return llvm::FixedVectorType::get(dtype == DType::kF32 ? ir_.getFloatTy() : llvm::cast<llvm::Type>(ir_.getInt32Ty()), size / 4);
 }
 
-Regs KernelBuilder::load(Reg base, Reg index, int64_t offset, DType dtype, int width) {
+// LLVM 19 has no intrinsic for cache hints.
+Reg KernelBuilder::streamed_load(llvm::Type* type, Reg at) {
+  auto* vector = llvm::cast<llvm::FixedVectorType>(type);
+  llvm::Type* element = vector->getElementType();
+  const unsigned count = vector->getNumElements(), bits = element->getPrimitiveSizeInBits();
+  std::string registers, constraints;
+  for (unsigned i = 0; i < count; ++i) {
+    registers += (i ? ", $" : "$") + std::to_string(i);
+    constraints += element->isFloatTy() ? "=f," : element->isDoubleTy() ? "=d," : bits == 64 ? "=l," : "=r,";
+  }
+  const std::string text = "ld.global.L1::no_allocate.v" + std::to_string(count) + ".b" + std::to_string(bits) + " {" + registers + "}, [$" +
+                           std::to_string(count) + "];";
+  auto* result = llvm::StructType::get(ir_.getContext(), std::vector<llvm::Type*>(count, element));
+  auto* function = llvm::FunctionType::get(result, {at->getType()}, false);
+  llvm::CallInst* call = ir_.CreateCall(llvm::InlineAsm::get(function, text, constraints + "l", /*hasSideEffects=*/false), {at});
+  call->setOnlyReadsMemory();
+  call->setDoesNotThrow();
+  Reg loaded = llvm::PoisonValue::get(type);
+  for (unsigned i = 0; i < count; ++i) loaded = ir_.CreateInsertElement(loaded, ir_.CreateExtractValue(call, i), i);
+  return loaded;
+}
+
+Regs KernelBuilder::load(Reg base, Reg index, int64_t offset, DType dtype, int width, bool streamed) {
   llvm::Align align;
   llvm::Type* type = memory_type(dtype, width, align);
   Reg at = address(base, index, offset * bytes(dtype), bytes(dtype));
+  if (streamed && type->isVectorTy()) return unpack(streamed_load(type, at), dtype, width);
   return unpack(ir_.CreateAlignedLoad(type, at, align), dtype, width);
 }
 
@@ -391,18 +415,36 @@ Reg KernelBuilder::load_shared(Reg array, llvm::Type* type, Reg index) {
   return is_bool ? ir_.CreateTrunc(value, type) : value;
 }
 
-void KernelBuilder::store_partial(Reg base, Reg index, Reg value) {
-  if (value->getType()->isIntegerTy(1)) value = ir_.CreateZExt(value, ir_.getInt8Ty());
-  const int64_t size = value->getType()->getPrimitiveSizeInBits() / 8;
-  ir_.CreateAlignedStore(value, address(base, index, 0, size), llvm::Align(size));
+void KernelBuilder::store_partials(Reg base, Reg index, const Regs& values) {
+  const bool is_bool = values[0]->getType()->isIntegerTy(1);
+  llvm::Type* element = is_bool ? ir_.getInt8Ty() : values[0]->getType();
+  const int64_t size = element->getPrimitiveSizeInBits() / 8;
+  const size_t width = std::min<size_t>(values.size(), is_bool ? 1 : 16 / size);
+  for (size_t i = 0; i < values.size(); i += width) {
+    Reg part = is_bool ? ir_.CreateZExt(values[i], element) : values[i];
+    if (width > 1) {
+      part = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, width));
+      for (size_t j = 0; j < width; ++j) part = ir_.CreateInsertElement(part, values[i + j], j);
+    }
+    ir_.CreateAlignedStore(part, address(base, index, i * size, size), llvm::Align(width * size));
+  }
 }
 
-Reg KernelBuilder::load_partial(Reg base, llvm::Type* type, Reg index) {
+Regs KernelBuilder::load_partials(Reg base, llvm::Type* type, Reg index, int count) {
   const bool is_bool = type->isIntegerTy(1);
   llvm::Type* element = is_bool ? ir_.getInt8Ty() : type;
   const int64_t size = element->getPrimitiveSizeInBits() / 8;
-  const Reg value = ir_.CreateAlignedLoad(element, address(base, index, 0, size), llvm::Align(size), /*isVolatile=*/true);
-  return is_bool ? ir_.CreateTrunc(value, type) : value;
+  const int width = std::min<int>(count, is_bool ? 1 : 16 / size);
+  Regs values;
+  for (int i = 0; i < count; i += width) {
+    llvm::Type* access = width > 1 ? llvm::cast<llvm::Type>(llvm::FixedVectorType::get(element, width)) : element;
+    const Reg part = ir_.CreateAlignedLoad(access, address(base, index, i * size, size), llvm::Align(width * size), /*isVolatile=*/true);
+    for (int j = 0; j < width; ++j) {
+      const Reg value = width > 1 ? ir_.CreateExtractElement(part, j) : part;
+      values.push_back(is_bool ? ir_.CreateTrunc(value, type) : value);
+    }
+  }
+  return values;
 }
 
 Reg KernelBuilder::atomic_increment(Reg address) {

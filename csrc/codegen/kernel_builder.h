@@ -58,7 +58,8 @@ class KernelBuilder {
   Reg expression(const Expr& e, const Bindings& axes, const std::function<bool(const Expr&)>& not_negative);
 
   // ---- global memory: `width` consecutive elements from base[index], in one access of up to 16 bytes
-  Regs load(Reg base, Reg index, int64_t offset, DType dtype, int width);
+  // `streamed`: the first-level cache is told not to keep what was read.
+  Regs load(Reg base, Reg index, int64_t offset, DType dtype, int width, bool streamed = false);
   void store(Reg base, Reg index, int64_t offset, DType dtype, const Regs& values);
   // Rounds values of the compute type to what `dtype` holds; 16-bit types go in pairs.
   void round(Regs& values, DType dtype);
@@ -82,8 +83,9 @@ class KernelBuilder {
   void store_shared(Reg array, Reg index, Reg value);
   Reg load_shared(Reg array, llvm::Type* type, Reg index);
   // Partial results in global memory that another block reads, past caches that may be stale (bool as i8).
-  void store_partial(Reg base, Reg index, Reg value);
-  Reg load_partial(Reg base, llvm::Type* type, Reg index);
+  // `index` is a multiple of their number.
+  void store_partials(Reg base, Reg index, const Regs& values);
+  Regs load_partials(Reg base, llvm::Type* type, Reg index, int count);
   // Adds 1 to a counter in global memory; its old value.
   Reg atomic_increment(Reg address);
 
@@ -99,6 +101,7 @@ class KernelBuilder {
   void make_debug_info(const Graph& body);
   Reg address(Reg base, Reg index, int64_t byte_offset, int64_t size);
   llvm::Type* memory_type(DType dtype, int width, llvm::Align& align);
+  Reg streamed_load(llvm::Type* type, Reg at);
   Regs unpack(Reg raw, DType dtype, int width);
   Reg pack(const Regs& values, DType dtype);
 

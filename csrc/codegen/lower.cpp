@@ -1,11 +1,7 @@
 #include "codegen/lower.h"
 
-#include <llvm/Bitcode/BitcodeReader.h>
-#include <llvm/IR/InstIterator.h>
-#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Linker/Linker.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
@@ -22,7 +18,7 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
-#include "codegen/libdevice.h"
+#include "codegen/link_libdevice.h"
 #include "support/error.h"
 
 namespace tilewright {
@@ -45,55 +41,6 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& arch
   llvm::TargetOptions options;  // its default makes FMAs only where instructions say `contract`
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       kTriple, arch, "+ptx85", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
-}
-
-// libdevice asks at compile time how it was configured: as eager's kernels are, denormals kept and IEEE division.
-void answer_reflect(llvm::Module& module) {
-  llvm::Function* reflect = module.getFunction("__nvvm_reflect");
-  if (!reflect) return;
-  while (!reflect->use_empty()) {
-    auto* call = llvm::cast<llvm::CallInst>(reflect->user_back());
-    llvm::StringRef question;
-    const llvm::Value* text = call->getArgOperand(0)->stripPointerCasts();
-    if (auto* global = llvm::dyn_cast<llvm::GlobalVariable>(text); global && global->hasInitializer()) {
-      if (auto* data = llvm::dyn_cast<llvm::ConstantDataSequential>(global->getInitializer())) question = data->getAsCString();
-    }
-    const int answer = question == "__CUDA_PREC_SQRT" || question == "__CUDA_PREC_DIV" ? 1 : question == "__CUDA_ARCH" ? 800 : 0;
-    call->replaceAllUsesWith(llvm::ConstantInt::get(call->getType(), answer));
-    call->eraseFromParent();
-  }
-  reflect->eraseFromParent();
-}
-
-void link_libdevice(llvm::Module& module) {
-  bool needed = false;
-  for (const llvm::Function& f : module) needed |= f.isDeclaration() && f.getName().starts_with("__nv_");
-  if (!needed) return;
-  const llvm::StringRef bytes(reinterpret_cast<const char*>(kLibdevice), kLibdeviceBytes);
-  auto lazy = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef(bytes, "libdevice"), module.getContext());
-  TW_CHECK(lazy) << llvm::toString(lazy.takeError());
-  (*lazy)->setDataLayout(module.getDataLayout());
-  (*lazy)->setTargetTriple(module.getTargetTriple());
-  std::set<std::string> own;
-  for (const llvm::Function& f : module) {
-    if (!f.isDeclaration()) own.insert(f.getName().str());
-  }
-  TW_CHECK(!llvm::Linker::linkModules(module, std::move(*lazy), llvm::Linker::LinkOnlyNeeded)) << "linking libdevice";
-  answer_reflect(module);
-  for (llvm::Function& f : module) {
-    if (f.isDeclaration() || own.count(f.getName().str())) {
-      TW_CHECK(!f.isDeclaration() || !f.getName().starts_with("__nv_")) << "libdevice has no " << f.getName().str();
-      continue;
-    }
-    f.setLinkage(llvm::GlobalValue::InternalLinkage);
-    f.removeFnAttr(llvm::Attribute::NoInline);
-    f.removeFnAttr(llvm::Attribute::OptimizeNone);
-    f.addFnAttr(llvm::Attribute::AlwaysInline);
-    // A library function is one operator: as in eager's build its products and sums become FMAs.
-    for (llvm::Instruction& i : llvm::instructions(f)) {
-      if (llvm::isa<llvm::FPMathOperator>(i)) i.setHasAllowContract(true);
-    }
-  }
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine) {

@@ -7,7 +7,7 @@
 namespace tilewright {
 
 Reducer::Reducer(KernelBuilder& k, const ElementProgram& program, const ProgramReduction& reduction)
-    : k_(k), p_(program), r_(reduction), operand_(program.steps[reduction.operand].dtype), compute_(compute_type(operand_)),
+    : k_(k), p_(program), r_(reduction), compute_(compute_type(program.steps[reduction.operand].dtype)),
       parts_(state_types(reduction, program)) {}
 
 bool Reducer::needs_position() const { return r_.node->op == Op::kArgmax || r_.node->op == Op::kArgmin; }
@@ -28,6 +28,7 @@ Reg Reducer::worst(bool is_max) const {
 
 Regs Reducer::identity() const {
   llvm::IRBuilder<>& ir = k_.ir();
+  if (p_.is_online(r_)) return {worst(true), zero()};
   switch (r_.node->op) {
     case Op::kSum:
     case Op::kMean:
@@ -110,7 +111,38 @@ Regs Reducer::join_welford(const Regs& a, const Regs& b) const {
   return {mean, ir.CreateFAdd(ir.CreateFAdd(a[1], b[1]), between), count};
 }
 
+Reg Reducer::exp(Reg x) const { return k_.call_libdevice(x->getType()->isFloatTy() ? "__nv_expf" : "__nv_exp", x->getType(), {x}); }
+
+// What to measure from where nothing is above minus infinity.
+Reg Reducer::finite_maximum(Reg maximum) const {
+  return k_.ir().CreateSelect(k_.ir().CreateFCmpOEQ(maximum, worst(true)), zero(), maximum);
+}
+
+Regs Reducer::join_online(const Regs& a, const Regs& b) const {
+  llvm::IRBuilder<>& ir = k_.ir();
+  const Reg maximum = emit_extremum(k_, a[0], b[0], compute_, true);
+  const Reg base = finite_maximum(maximum);
+  auto moved = [&](const Regs& s) { return ir.CreateFMul(s[1], exp(ir.CreateFSub(s[0], base))); };
+  return {maximum, ir.CreateFAdd(moved(a), moved(b))};
+}
+
+Regs Reducer::online_of(const std::vector<Element>& elements) const {
+  llvm::IRBuilder<>& ir = k_.ir();
+  Regs values, level;
+  for (const Element& e : elements) values.push_back(e.present ? ir.CreateSelect(e.present, e.value, worst(true)) : e.value);
+  for (level = values; level.size() > 1;) {
+    Regs next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) next.push_back(emit_extremum(k_, level[i], level[i + 1], compute_, true));
+    if (level.size() % 2 == 1) next.push_back(level.back());
+    level = std::move(next);
+  }
+  const Reg base = finite_maximum(level[0]);
+  for (Reg& v : values) v = exp(ir.CreateFSub(v, base));
+  return {level[0], tree_sum(k_, values)};
+}
+
 Regs Reducer::join(const Regs& a, const Regs& b) const {
+  if (p_.is_online(r_)) return join_online(a, b);
   if (needs_position()) return join_best(a, b);
   if (is_welford()) return join_welford(a, b);
   return {join_one(a[0], b[0])};
@@ -126,18 +158,24 @@ Regs Reducer::welford_of(const std::vector<Element>& elements) const {
   }
   const Reg count = tree_sum(k_, counts);
   const Reg some = ir.CreateSelect(ir.CreateFCmpOEQ(count, zero()), one, count);
-  const Reg mean = ir.CreateFDiv(tree_sum(k_, values), some);
+  // The reciprocal is shared by all lanes; that the mean is off by its rounding does not show in the squares.
+  const Reg mean = ir.CreateFMul(tree_sum(k_, values), ir.CreateFDiv(one, some));
   Regs squares;
-  for (const Element& e : elements) {
-    const Reg distance = ir.CreateFSub(e.value, mean);
-    const Reg square = ir.CreateFMul(distance, distance);
-    squares.push_back(e.present ? ir.CreateSelect(e.present, square, zero()) : square);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    Reg distance = ir.CreateFSub(elements[i].value, mean);
+    if (elements[i].present) distance = ir.CreateSelect(elements[i].present, distance, zero());
+    if (i % 2 == 0) {
+      squares.push_back(ir.CreateFMul(distance, distance));
+    } else {
+      squares.back() = ir.CreateIntrinsic(llvm::Intrinsic::fma, {distance->getType()}, {distance, distance, squares.back()});
+    }
   }
   return {mean, tree_sum(k_, squares), count};
 }
 
 Regs Reducer::of_elements(const std::vector<Element>& elements) const {
   if (is_welford()) return welford_of(elements);
+  if (p_.is_online(r_)) return online_of(elements);
   // Neighbours with one condition are joined first, so that the condition is applied once.
   std::vector<Regs> groups;
   for (size_t i = 0; i < elements.size();) {
@@ -168,6 +206,7 @@ Regs Reducer::finish(const Regs& state, Reg count) const {
   const DType result = r_.node->type().dtype;
   if (needs_position()) return {state[1]};
   if (is_welford()) return {state[0], state[1]};
+  if (p_.is_online(r_)) return {state[1]};
   Regs values = {state[0]};
   if (r_.node->op == Op::kMean) values[0] = ir.CreateFDiv(values[0], count_as_float(count));
   if (!is_float(parts_[0]) && values[0]->getType() != k_.element_type(result)) values[0] = emit_cast(k_, values[0], parts_[0], result);

@@ -27,6 +27,10 @@ class Reducer {
   // The reduction's results, rounded to their types; `count` elements were reduced.
   Regs finish(const Regs& state, Reg count) const;
 
+  // The step whose elements are reduced.
+  int input() const { return p_.input_of(r_); }
+  // Parts that are equal for all lanes of a vector whose lanes have states of their own: Welford's count.
+  bool is_shared(size_t part) const { return is_welford() && part == 2; }
   bool needs_position() const;
   bool is_welford() const;
   Reg count_as_float(Reg count) const;
@@ -36,13 +40,17 @@ class Reducer {
   Regs join_best(const Regs& a, const Regs& b) const;
   Regs join_welford(const Regs& a, const Regs& b) const;
   Regs welford_of(const std::vector<Element>& elements) const;
+  Regs join_online(const Regs& a, const Regs& b) const;
+  Regs online_of(const std::vector<Element>& elements) const;
+  Reg exp(Reg x) const;
+  Reg finite_maximum(Reg maximum) const;
   Reg zero() const;
   Reg worst(bool is_max) const;
 
   KernelBuilder& k_;
   const ElementProgram& p_;
   const ProgramReduction& r_;
-  DType operand_, compute_;
+  DType compute_;
   std::vector<DType> parts_;
 };
 

@@ -556,6 +556,21 @@ void mark_uses(ElementProgram& p) {
   }
 }
 
+void find_online_sums(ElementProgram& p) {
+  auto is = [&](int step, Op op) { return p.steps[step].kind == Kind::kPointwise && p.steps[step].node->op == op; };
+  for (ProgramReduction& r : p.reductions) {
+    const DType type = p.steps[r.operand].dtype;
+    if (r.node->op != Op::kSum || (type != DType::kF32 && type != DType::kF64) || !is(r.operand, Op::kExp)) continue;
+    const int difference = p.steps[r.operand].operands[0];
+    if (!is(difference, Op::kSub)) continue;
+    const int x = p.steps[difference].operands[0];
+    const ProgramStep& subtracted = p.steps[p.steps[difference].operands[1]];
+    if (subtracted.kind != Kind::kReduced) continue;
+    const ProgramReduction& maximum = p.reductions[subtracted.reduction];
+    if (maximum.node->op == Op::kMax && maximum.operand == x) r.maximum = subtracted.reduction;
+  }
+}
+
 // A parameter that is written may be read only at the element that is written, by whoever writes it.
 void check_in_place(const ElementProgram& p) {
   for (const ProgramStore& store : p.stores) {
@@ -609,6 +624,31 @@ int ElementProgram::stages() const {
   return stages;
 }
 
+void ElementProgram::set_online(bool value) {
+  online = value;
+  for (ProgramStep& s : steps) {
+    s.stage = 0;
+    for (int o : s.operands) s.stage = std::max(s.stage, steps[o].stage);
+    if (s.kind != Kind::kReduced) continue;
+    ProgramReduction& r = reductions[s.reduction];
+    r.stage = is_online(r) ? reductions[r.maximum].stage : steps[r.operand].stage;
+    s.stage = r.stage + 1;
+  }
+}
+
+std::vector<bool> ElementProgram::varying(const std::string& axis) const {
+  std::vector<bool> result(steps.size(), false);
+  auto on = [&](const Guard& guard) {
+    return std::any_of(guard.begin(), guard.end(), [&](const Bound& b) { return space.depends_on(b.index, axis); });
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const ProgramStep& s = steps[i];
+    result[i] = space.depends_on(s.index, axis) || on(s.guard) || std::any_of(s.choices.begin(), s.choices.end(), on) ||
+                std::any_of(s.operands.begin(), s.operands.end(), [&](int o) { return result[o]; });
+  }
+  return result;
+}
+
 std::vector<bool> ElementProgram::needed_by(const std::vector<int>& roots) const {
   std::vector<bool> needed(steps.size(), false);
   for (int r : roots) needed[r] = true;
@@ -624,7 +664,7 @@ int ElementProgram::times_needed(int step) const {
   for (int stage = 0; stage <= stages(); ++stage) {
     std::vector<int> roots;
     for (const ProgramReduction& r : reductions) {
-      if (r.stage == stage) roots.push_back(r.operand);
+      if (r.stage == stage) roots.push_back(input_of(r));
     }
     if (stage == stages()) {
       for (const ProgramStore& s : stores) {
@@ -643,6 +683,7 @@ ProgramResult make_element_program(const Graph& body) {
     order_axes(program);
     collapse_axes(program);
     mark_uses(program);
+    find_online_sums(program);
     check_in_place(program);
     result.program = std::move(program);
   } catch (const Refusal& refusal) {

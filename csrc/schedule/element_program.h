@@ -73,6 +73,9 @@ struct ProgramReduction {
   int operand = 0;  // step
   int stage = 0;
   Expr position = 0;  // argmax, argmin: the index that a hit reports
+  // A sum of exp(x - max of x): the reduction that gives that maximum; -1 for others. One pass can keep both, the sum
+  // always relative to the greatest x so far.
+  int maximum = -1;
 };
 
 struct ElementProgram {
@@ -84,6 +87,7 @@ struct ElementProgram {
   std::vector<ProgramStep> steps;  // operands before users
   std::vector<ProgramReduction> reductions;
   std::vector<ProgramStore> stores;
+  bool online = false;
 
   bool has_reductions() const { return !reductions.empty(); }
   std::vector<ProgramAxis> kept() const;
@@ -91,8 +95,14 @@ struct ElementProgram {
   Expr rows() const;        // product of the kept sizes
   Expr row_length() const;  // product of the reduced sizes
   int stages() const;       // of the last reduction, plus one; 0 without reductions
+  // One pass for maxima and their sums of exponentials, or (as made) a stage for each.
+  void set_online(bool online);
+  bool is_online(const ProgramReduction& r) const { return online && r.maximum >= 0; }
+  int input_of(const ProgramReduction& r) const { return is_online(r) ? reductions[r.maximum].operand : r.operand; }
   // Passes over a row (stages, and the stores of elements) that a step is needed in.
   int times_needed(int step) const;
+  // Which steps vary along an axis.
+  std::vector<bool> varying(const std::string& axis) const;
   // Steps that `roots` need, themselves included.
   std::vector<bool> needed_by(const std::vector<int>& roots) const;
   const Value* parameter(int i) const { return body->parameters()[i]; }

@@ -1,9 +1,11 @@
-// The family `pointwise`: each thread computes `unroll` vectors of `vec` elements along the innermost axis.
+// The family `pointwise`: each thread computes `unroll` or `rows` vectors of `vec` elements along the innermost axis.
 //
-//   pointwise vec=8 unroll=1 threads=256 index_bits=32 align=16
+//   pointwise vec=8 rows=1 unroll=1 threads=128 index_bits=32 align=16
 //
 // vec         elements a vector; where there are outer axes the innermost one is a multiple of it
-// unroll      vectors a thread, a block's width apart
+// rows        neighbours along the axis outside the innermost one that a thread computes, so that what does not vary
+//             along it (a bias, a norm's parameters) is read and computed once for them
+// unroll      vectors a thread, a block's width apart; 1 where rows > 1
 // align       bytes that every tensor's address is a multiple of
 
 #include <algorithm>
@@ -14,15 +16,15 @@
 namespace tilewright {
 namespace {
 
-Schedule make_schedule(int vec, int unroll, int threads, int index_bits, int64_t align) {
-  return {"pointwise", {{"vec", vec}, {"unroll", unroll}, {"threads", threads}, {"index_bits", index_bits}, {"align", align}}};
+Schedule make_schedule(int vec, int rows, int unroll, int threads, int index_bits, int64_t align) {
+  return {"pointwise", {{"vec", vec}, {"rows", rows}, {"unroll", unroll}, {"threads", threads}, {"index_bits", index_bits}, {"align", align}}};
 }
 
 std::string innermost(const ElementProgram& p) { return p.axes.empty() ? "" : p.axes.back().symbol; }
 
 Footprint make_footprint(const ElementProgram& p, const Schedule& s, const LaunchShape& shape) {
   Footprint f;
-  const int vec = static_cast<int>(s.param("vec")), unroll = static_cast<int>(s.param("unroll"));
+  const int vec = static_cast<int>(s.param("vec")), unroll = static_cast<int>(s.param("unroll") * s.param("rows"));
   price_accesses(p, innermost(p), f);
   price_operations(p, f);
   f.blocks = p.body->symbols().hint(shape.grid[0]);
@@ -54,6 +56,16 @@ std::pair<int, VectorFacts> choose_vector(const ElementProgram& p) {
   return {1, {}};
 }
 
+// Rows that share what is read along the innermost axis only.
+int choose_rows(const ElementProgram& p) {
+  if (p.axes.size() < 2) return 1;
+  const ProgramAxis& outer = p.axes[p.axes.size() - 2];
+  const std::vector<bool> inner = p.varying(p.axes.back().symbol), varies = p.varying(outer.symbol);
+  bool shares = false;
+  for (size_t i = 0; i < p.steps.size(); ++i) shares = shares || (p.steps[i].kind == ProgramStep::Kind::kLoad && inner[i] && !varies[i]);
+  return shares && p.space.table().hint(outer.size) >= 64 ? 4 : 1;
+}
+
 }  // namespace
 
 Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
@@ -65,11 +77,11 @@ Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   const SymbolTable& table = p.body->symbols();
   const IndexRange range = index_range(p);
   const int64_t elements = std::max<int64_t>(table.hint(p.rows()), 1);
-  auto offer = [&](int vec, int unroll, const VectorFacts& facts, bool index_32bit) {
-    // Small outputs get smaller blocks, so that more SMs have one.
-    const int threads = elements / (vec * unroll) < int64_t{256} * ctx.gpu.sms ? 128 : 256;
+  auto offer = [&](int vec, int rows, int unroll, const VectorFacts& facts, bool index_32bit) {
+    // A block moves at least 4 KB: blocks do not start faster than that is moved.
+    const int threads = vec > 1 ? 128 : 256;
     Candidate c;
-    c.schedule = make_schedule(vec, unroll, threads, index_32bit ? 32 : 64, facts.alignment);
+    c.schedule = make_schedule(vec, rows, unroll, threads, index_32bit ? 32 : 64, facts.alignment);
     c.condition.pointer_alignment = facts.alignment;
     c.condition.index_32bit = index_32bit && !range.always_32bit;
     c.condition.divisible = facts.divisible;
@@ -78,9 +90,11 @@ Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   };
   const auto [vec, facts] = choose_vector(p);
   const int scalar_unroll = elements >= 4096 ? 4 : 1;
-  if (vec > 1) offer(vec, 1, facts, range.hint_32bit);
-  if (range.hint_32bit && !range.always_32bit) offer(1, scalar_unroll, {}, true);
-  offer(1, scalar_unroll, {}, range.always_32bit);
+  // Where every SM has work in any case.
+  const bool many = elements >= int64_t{8} * 128 * vec * ctx.gpu.sms;
+  if (vec > 1) offer(vec, many ? choose_rows(p) : 1, 1, facts, range.hint_32bit);
+  if (range.hint_32bit && !range.always_32bit) offer(1, 1, scalar_unroll, {}, true);
+  offer(1, 1, scalar_unroll, {}, range.always_32bit);
   return proposal;
 }
 
@@ -88,8 +102,8 @@ LaunchShape launch_pointwise(const ElementProgram& p, const Schedule& s, const G
   LaunchShape shape;
   Expr vectors = 1;
   for (size_t a = 0; a < p.axes.size(); ++a) {
-    const bool inner = a + 1 == p.axes.size();
-    vectors = vectors * (inner ? ceildiv(p.axes[a].size, s.param("vec")) : p.axes[a].size);
+    const bool inner = a + 1 == p.axes.size(), row = a + 2 == p.axes.size();
+    vectors = vectors * ceildiv(p.axes[a].size, inner ? s.param("vec") : row ? s.param("rows") : 1);
   }
   shape.grid[0] = ceildiv(vectors, s.param("threads") * s.param("unroll"));
   shape.block[0] = static_cast<int>(s.param("threads"));

@@ -9,7 +9,7 @@ namespace tilewright {
 
 // The family `reduction`: `threads` threads reduce a row together, `rows` of them side by side in a block.
 //
-//   reduction columns=0 vec=8 threads=128 rows=1 vectors=4 looped=0 split=1 index_bits=32 align=16
+//   reduction columns=0 vec=8 threads=128 rows=1 vectors=4 looped=0 split=1 index_bits=32 align=16 stream=0
 //
 // columns     0: vectors lie along the innermost reduced axis, a row is one value of the kept axes;
 //             1: vectors lie along the innermost kept axis, a "row" is a vector of rows side by side in memory
@@ -19,6 +19,7 @@ namespace tilewright {
 //             1: each stage goes over the row again
 // split       blocks a row; with more than one the last block of a row finishes it from partial results, and the
 //             group has one stage and outputs of one element a row
+// stream      1: what is read does not stay in the first-level cache
 struct ReductionParams {
   bool columns = false;
   int vec = 1, threads = 1, rows = 1, vectors = 1;
@@ -26,6 +27,7 @@ struct ReductionParams {
   int split = 1;
   int index_bits = 32;
   int64_t align = 1;
+  bool stream = false;
 
   static ReductionParams of(const Schedule& schedule);
   Schedule schedule() const;
@@ -36,6 +38,9 @@ std::string vector_axis(const ElementProgram& program, bool columns);
 // Rows (vectors of rows) that the grid covers, and steps that threads take through one: vectors or single elements.
 Expr row_count(const ElementProgram& program, const ReductionParams& params);
 Expr steps_per_row(const ElementProgram& program, const ReductionParams& params);
+
+// The program as a kernel of these parameters goes through it: looped ones keep maxima and their sums in one pass.
+ElementProgram program_for(const ElementProgram& program, const ReductionParams& params);
 
 // What one row's partial result consists of, in the order of the workspaces that hold it.
 std::vector<DType> state_types(const ProgramReduction& reduction, const ElementProgram& program);

@@ -1,7 +1,7 @@
 // Pointwise kernels (schedule/pointwise.cpp has the parameters): one tile of threads * unroll vectors a block.
 //
 //   v = block * unroll * threads + u * threads + thread     for each u < unroll
-//   axes of v: outer axes, then innermost / vec
+//   axes of v: outer axes, the one outside the innermost / rows, then innermost / vec
 //   load, compute, store the vector
 //
 // Without outer axes the last vector may hang over the end: its elements are then computed one at a time.
@@ -15,7 +15,7 @@ namespace {
 class PointwiseKernel {
  public:
   PointwiseKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& s)
-      : p_(p), vec_(static_cast<int>(s.param("vec"))), unroll_(static_cast<int>(s.param("unroll"))),
+      : p_(p), vec_(static_cast<int>(s.param("vec"))), rows_(static_cast<int>(s.param("rows"))), unroll_(static_cast<int>(s.param("unroll"))),
         threads_(s.param("threads")),
         k_(context, *p.body, {"tw_pointwise", static_cast<int>(threads_), 0, static_cast<int>(s.param("index_bits")), 0}),
         emit_(k_, p, s.param("align")) {
@@ -25,10 +25,12 @@ class PointwiseKernel {
   std::unique_ptr<llvm::Module> build() {
     llvm::IRBuilder<>& ir = k_.ir();
     const Reg first = ir.CreateAdd(ir.CreateMul(k_.block(), k_.index(threads_ * unroll_)), k_.thread());
-    if (unroll_ == 1) {
-      one_vector(first);
-    } else {
+    if (rows_ > 1) {
+      several_rows(first);
+    } else if (unroll_ > 1) {
       several_vectors(first);
+    } else {
+      one_vector(first);
     }
     return k_.finish();
   }
@@ -37,9 +39,12 @@ class PointwiseKernel {
   // Vectors in all, counting one that hangs over.
   Reg vectors() {
     Expr count = 1;
-    for (size_t a = 0; a < p_.axes.size(); ++a) count = count * (a + 1 == p_.axes.size() ? ceildiv(p_.axes[a].size, vec_) : p_.axes[a].size);
+    for (size_t a = 0; a < p_.axes.size(); ++a) count = count * ceildiv(p_.axes[a].size, together(a));
     return k_.expression(count, {}, [](const Expr&) { return true; });
   }
+
+  // Elements along an axis that one thread computes as neighbours.
+  int together(size_t axis) const { return axis + 1 == p_.axes.size() ? vec_ : axis + 2 == p_.axes.size() ? rows_ : 1; }
 
   // Values of the axes for vector v.
   KernelBuilder::Bindings axes_of(Reg v) {
@@ -50,11 +55,11 @@ class PointwiseKernel {
       Reg at = v;
       if (a > 0) {
         const bool inner = a + 1 == p_.axes.size();
-        const Reg size = k_.expression(inner ? p_.space.div(axis.size, vec_) : axis.size, {}, [](const Expr&) { return true; });
+        const Reg size = k_.expression(inner ? p_.space.div(axis.size, vec_) : ceildiv(axis.size, together(a)), {}, [](const Expr&) { return true; });
         at = ir.CreateURem(v, size);
         v = ir.CreateUDiv(v, size);
       }
-      if (a + 1 == p_.axes.size() && vec_ > 1) at = ir.CreateMul(at, k_.index(vec_));
+      if (together(a) > 1) at = ir.CreateMul(at, k_.index(together(a)));
       axes[axis.symbol] = at;
     }
     return axes;
@@ -98,6 +103,27 @@ class PointwiseKernel {
     ir.SetInsertPoint(after);
   }
 
+  void several_rows(Reg v) {
+    llvm::IRBuilder<>& ir = k_.ir();
+    const ProgramAxis& axis = p_.axes[p_.axes.size() - 2];
+    const bool exact = p_.space.table().is_divisible(axis.size, rows_);
+    const Reg size = k_.expression(axis.size, {}, [](const Expr&) { return true; });
+    k_.if_then(ir.CreateICmpULT(v, vectors()), [&] {
+      const KernelBuilder::Bindings axes = axes_of(v);
+      std::vector<Frame> frames;
+      for (int r = 0; r < rows_; ++r) {
+        KernelBuilder::Bindings row = axes;
+        row[axis.symbol] = ir.CreateAdd(axes.at(axis.symbol), k_.index(r));
+        const Reg exists = exact || r == 0 ? nullptr : ir.CreateICmpULT(row[axis.symbol], size);
+        frames.push_back(emit_.frame(row, inner_axis(), vec_, exists));
+      }
+      emit_.values_sharing(frames, steps_, axis.symbol);
+      for (Frame& frame : frames) {
+        for (const ProgramStore& store : p_.stores) emit_.store(frame, store);
+      }
+    });
+  }
+
   void several_vectors(Reg first) {
     llvm::IRBuilder<>& ir = k_.ir();
     const Reg end = vectors();
@@ -116,7 +142,7 @@ class PointwiseKernel {
   }
 
   const ElementProgram& p_;
-  const int vec_, unroll_;
+  const int vec_, rows_, unroll_;
   const int64_t threads_;
   KernelBuilder k_;
   ExpressionEmitter emit_;

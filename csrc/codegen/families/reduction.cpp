@@ -34,10 +34,11 @@ int workspaces_of(const ElementProgram& p, const ReductionParams& s) {
 class ReductionKernel {
  public:
   ReductionKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& schedule)
-      : p_(p), s_(ReductionParams::of(schedule)),
-        k_(context, *p.body, {"tw_reduction", s_.threads * s_.rows, 0, s_.index_bits, workspaces_of(p, s_)}),
-        ir_(k_.ir()), emit_(k_, p, s_.align), axis_(vector_axis(p, s_.columns)) {
-    for (const ProgramReduction& r : p.reductions) reducers_.emplace_back(k_, p, r);
+      : s_(ReductionParams::of(schedule)), p_(program_for(p, s_)),
+        k_(context, *p.body, {"tw_reduction", s_.threads * s_.rows, 0, s_.index_bits, workspaces_of(p_, s_)}),
+        ir_(k_.ir()), emit_(k_, p_, s_.align), axis_(vector_axis(p_, s_.columns)) {
+    for (const ProgramReduction& r : p_.reductions) reducers_.emplace_back(k_, p_, r);
+    if (s_.stream) emit_.stream_loads();
   }
 
   std::unique_ptr<llvm::Module> build() {
@@ -157,7 +158,7 @@ class ReductionKernel {
   void reduce_stage(int stage) {
     const std::vector<int> mine = reducers_of(stage);
     std::vector<int> roots;
-    for (int r : mine) roots.push_back(reducers_[r].reduction().operand);
+    for (int r : mine) roots.push_back(reducers_[r].input());
     prepare_row(roots);
     std::vector<States> states = s_.looped ? reduce_loop(mine, roots) : reduce_frames(frames_, mine, roots);
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -180,7 +181,7 @@ class ReductionKernel {
     std::vector<States> states;
     for (int r : mine) {
       if (reducers_[r].is_welford() && !s_.looped) {
-        for (Frame& frame : frames) emit_.value(frame, reducers_[r].reduction().operand);
+        for (Frame& frame : frames) emit_.value(frame, reducers_[r].input());
         states.emplace_back();
         continue;
       }
@@ -203,7 +204,7 @@ class ReductionKernel {
     for (size_t v = 0; v < frames.size(); ++v) {
       for (int lane = s_.columns ? g : 0; lane < (s_.columns ? g + 1 : frames[v].lanes); ++lane) {
         Reducer::Element e;
-        e.value = emit_.lane_value(frames[v], r.operand, lane);
+        e.value = emit_.lane_value(frames[v], reducer.input(), lane);
         if (reducer.needs_position()) e.position = emit_.index(frames[v], r.position, lane);
         e.present = present_[v];
         elements.push_back(e);
@@ -236,33 +237,50 @@ class ReductionKernel {
       Regs next;
       size_t at = 0;
       for (size_t i = 0; i < mine.size(); ++i) {
-        for (int g = 0; g < lanes_kept(); ++g) {
-          const size_t parts = reducers_[mine[i]].parts().size();
-          const Regs before(now.begin() + at, now.begin() + at + parts);
-          const Regs joined = reducers_[mine[i]].join(before, more[i][g]);
-          next.insert(next.end(), joined.begin(), joined.end());
-          at += parts;
-        }
+        const Reducer& reducer = reducers_[mine[i]];
+        append(next, join_groups(reducer, take_states(reducer, now, at), more[i]));
       }
       return next;
     });
     std::vector<States> states;
     size_t at = 0;
-    for (int r : mine) {
-      states.emplace_back();
-      for (int g = 0; g < lanes_kept(); ++g) {
-        const size_t parts = reducers_[r].parts().size();
-        states.back().emplace_back(last.begin() + at, last.begin() + at + parts);
-        at += parts;
-      }
-    }
+    for (int r : mine) states.push_back(take_states(reducers_[r], last, at));
     return states;
   }
 
-  using Join = std::function<Regs(const Regs&, const Regs&)>;
+  // States as a loop carries them, one part after the other.
+  States take_states(const Reducer& reducer, const Regs& flat, size_t& at) {
+    States states;
+    for (int g = 0; g < lanes_kept(); ++g) {
+      const size_t parts = reducer.parts().size();
+      states.emplace_back(flat.begin() + at, flat.begin() + at + parts);
+      at += parts;
+    }
+    return states;
+  }
+  static void append(Regs& flat, const States& states) {
+    for (const Regs& state : states) flat.insert(flat.end(), state.begin(), state.end());
+  }
+
+  // Lane by lane; what all lanes share is taken from the first, so that its arithmetic is done once.
+  States join_groups(const Reducer& reducer, States a, States b) {
+    for (size_t g = 0; g < a.size(); ++g) {
+      for (size_t part = 0; g > 0 && part < a[g].size(); ++part) {
+        if (reducer.is_shared(part)) {
+          a[g][part] = a[0][part];
+          b[g][part] = b[0][part];
+        }
+      }
+    }
+    States joined;
+    for (size_t g = 0; g < a.size(); ++g) joined.push_back(reducer.join(a[g], b[g]));
+    return joined;
+  }
+
+  using Join = std::function<States(const States&, const States&)>;
 
   void join_threads(const Reducer& reducer, States& states) {
-    join_threads(states, [&](const Regs& a, const Regs& b) { return reducer.join(a, b); });
+    join_threads(states, [&](const States& a, const States& b) { return join_groups(reducer, a, b); });
   }
 
   // Afterwards every thread of a row has the row's state.
@@ -272,8 +290,8 @@ class ReductionKernel {
       join_columns(states, join);
       return;
     }
-    Regs& state = states[0];
-    join_lanes(state, std::min(s_.threads, 32), join);
+    join_lanes(states, std::min(s_.threads, 32), join);
+    const Regs state = states[0];
     const int warps = s_.threads / 32;
     if (warps <= 1) return;
     // One slot a warp; the row's slots are next to each other.
@@ -291,22 +309,22 @@ class ReductionKernel {
       return parts;
     };
     if (warps <= 4) {
-      Regs all = slot(first);
-      for (int w = 1; w < warps; ++w) all = join(all, slot(ir_.CreateAdd(first, k_.index(w))));
-      state = all;
+      states = {slot(first)};
+      for (int w = 1; w < warps; ++w) states = join(states, {slot(ir_.CreateAdd(first, k_.index(w)))});
       return;
     }
     const Reg lane = ir_.CreateZExt(k_.lane(), k_.index_type());
-    Regs mine = slot(ir_.CreateAdd(first, ir_.CreateURem(lane, k_.index(warps))));
-    join_lanes(mine, warps, join);
-    state = mine;
+    states = {slot(ir_.CreateAdd(first, ir_.CreateURem(lane, k_.index(warps))))};
+    join_lanes(states, warps, join);
   }
 
-  void join_lanes(Regs& state, int lanes, const Join& join) {
+  void join_lanes(States& states, int lanes, const Join& join) {
     for (int mask = lanes / 2; mask > 0; mask /= 2) {
-      Regs other;
-      for (Reg part : state) other.push_back(k_.shuffle_xor(part, mask));
-      state = join(state, other);
+      States others = states;
+      for (Regs& other : others) {
+        for (Reg& part : other) part = k_.shuffle_xor(part, mask);
+      }
+      states = join(states, others);
     }
   }
 
@@ -320,21 +338,27 @@ class ReductionKernel {
       for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], at, states[g][i]);
     }
     k_.barrier();
-    for (int g = 0; g < groups; ++g) {
-      for (int t = 0; t < s_.threads; ++t) {
+    States all;
+    for (int t = 0; t < s_.threads; ++t) {
+      States others = states;
+      for (int g = 0; g < groups; ++g) {
         const Reg at = ir_.CreateAdd(side_, k_.index((int64_t{g} * s_.threads + t) * s_.rows));
-        Regs other;
-        for (size_t i = 0; i < arrays.size(); ++i) other.push_back(k_.load_shared(arrays[i], states[g][i]->getType(), at));
-        states[g] = t == 0 ? other : join(states[g], other);
+        for (size_t i = 0; i < arrays.size(); ++i) others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), at);
       }
+      all = t == 0 ? others : join(all, others);
     }
+    states = all;
   }
 
   // The mean first, then the squares of distances from it: exact where one pass would cancel.
   States welford_in_registers(const Reducer& reducer, std::vector<Frame>& frames) {
     const Reg count = reducer.count_as_float(size(p_.row_length()));
     const Reg zero = llvm::Constant::getNullValue(count->getType());
-    const Join add = [&](const Regs& a, const Regs& b) { return Regs{ir_.CreateFAdd(a[0], b[0])}; };
+    const Join add = [&](const States& a, const States& b) {
+      States sums;
+      for (size_t g = 0; g < a.size(); ++g) sums.push_back({ir_.CreateFAdd(a[g][0], b[g][0])});
+      return sums;
+    };
     std::vector<std::vector<Reducer::Element>> elements;
     States sums;
     for (int g = 0; g < lanes_kept(); ++g) {
@@ -428,24 +452,22 @@ class ReductionKernel {
 
   // ---- several blocks a row
 
-  // Element of the workspaces for row `row_`, lane g, and a block of the row: blocks next to each other where the last
+  // First element in a workspace for row `row_` and a block of the row: blocks next to each other where the last
   // block's threads walk over blocks, rows next to each other where they walk over rows.
-  Reg cell(Reg split, int g) {
+  Reg cell(Reg split) {
     if (!s_.columns) return ir_.CreateAdd(ir_.CreateMul(row_, k_.index(s_.split)), split);
-    const Reg width = ir_.CreateMul(rows_, k_.index(s_.vec));
-    return ir_.CreateAdd(ir_.CreateMul(split, width), ir_.CreateAdd(ir_.CreateMul(row_, k_.index(s_.vec)), k_.index(g)));
+    return ir_.CreateMul(ir_.CreateAdd(ir_.CreateMul(split, rows_), row_), k_.index(s_.vec));
   }
 
   void finish_split() {
     const Reg leader = ir_.CreateICmpEQ(lane_, k_.index(0));
-    const Reg writes = both(row_exists_, leader);
-    k_.if_then(writes, [&] {
+    k_.if_then(both(row_exists_, leader), [&] {
       int workspace = 1;
       for (size_t r = 0; r < reducers_.size(); ++r) {
         for (size_t part = 0; part < reducers_[r].parts().size(); ++part, ++workspace) {
-          for (int g = 0; g < lanes_kept(); ++g) {
-            k_.store_partial(k_.workspace(workspace), cell(k_.block(1), g), split_states_[r][g][part]);
-          }
+          Regs values;
+          for (const Regs& state : split_states_[r]) values.push_back(state[part]);
+          k_.store_partials(k_.workspace(workspace), cell(k_.block(1)), values);
         }
       }
     });
@@ -469,44 +491,48 @@ class ReductionKernel {
     });
   }
 
-  // Each thread joins every threads-th block's result; then as in a stage.
+  // Each thread joins every threads-th block's result, several at a time; then as in a stage.
   void join_blocks() {
     int workspace = 1;
     for (size_t r = 0; r < reducers_.size(); ++r) {
       const Reducer& reducer = reducers_[r];
-      Regs carried;
-      for (int g = 0; g < lanes_kept(); ++g) {
-        const Regs none = reducer.identity();
-        carried.insert(carried.end(), none.begin(), none.end());
-      }
-      const Reg end = k_.index(s_.split);
-      const Regs joined = k_.loop(lane_, end, k_.index(s_.threads), carried, [&](Reg split, Regs now) {
+      const int batch = std::clamp(s_.split / s_.threads, 1, 4);
+      Regs none;
+      for (int g = 0; g < lanes_kept(); ++g) append(none, {reducer.identity()});
+      const Regs joined = k_.loop(lane_, k_.index(s_.split), k_.index(int64_t{s_.threads} * batch), none, [&](Reg first, Regs now) {
+        std::vector<States> read;
+        for (int i = 0; i < batch; ++i) read.push_back(read_partials(reducer, workspace, ir_.CreateAdd(first, k_.index(i * s_.threads)), i > 0));
+        size_t at = 0;
+        States states = take_states(reducer, now, at);
+        for (const States& other : read) states = join_groups(reducer, states, other);
         Regs next;
-        const size_t parts = reducer.parts().size();
-        for (int g = 0; g < lanes_kept(); ++g) {
-          Regs other;
-          for (size_t part = 0; part < parts; ++part) {
-            llvm::Type* type = now[g * parts + part]->getType();
-            const Reg at = cell(split, g);
-            auto read = [&] { return Regs{k_.load_partial(k_.workspace(workspace + part), type, at)}; };
-            other.push_back(row_exists_ ? k_.if_else_zero(row_exists_, read)[0] : read()[0]);
-          }
-          const Regs both_of = reducer.join({now.begin() + g * parts, now.begin() + (g + 1) * parts}, other);
-          next.insert(next.end(), both_of.begin(), both_of.end());
-        }
+        append(next, states);
         return next;
       });
-      States states;
-      const size_t parts = reducer.parts().size();
-      for (int g = 0; g < lanes_kept(); ++g) states.emplace_back(joined.begin() + g * parts, joined.begin() + (g + 1) * parts);
+      size_t at = 0;
+      States states = take_states(reducer, joined, at);
       join_threads(reducer, states);
       set_result(static_cast<int>(r), states);
-      workspace += static_cast<int>(parts);
+      workspace += static_cast<int>(reducer.parts().size());
     }
   }
 
-  const ElementProgram& p_;
+  // What block `split` of the row left; nothing (the identity) where there is no such block.
+  States read_partials(const Reducer& reducer, int workspace, Reg split, bool may_be_past) {
+    const Regs none = reducer.identity();
+    const Reg exists = may_be_past ? ir_.CreateICmpULT(split, k_.index(s_.split)) : nullptr;
+    States states(lanes_kept());
+    for (size_t part = 0; part < none.size(); ++part) {
+      auto read = [&] { return k_.load_partials(k_.workspace(workspace + part), none[part]->getType(), cell(split), lanes_kept()); };
+      const Reg condition = both(row_exists_, exists);
+      const Regs values = condition ? k_.if_else_zero(condition, read) : read();
+      for (int g = 0; g < lanes_kept(); ++g) states[g].push_back(exists ? ir_.CreateSelect(exists, values[g], none[part]) : values[g]);
+    }
+    return states;
+  }
+
   const ReductionParams s_;
+  const ElementProgram p_;
   KernelBuilder k_;
   llvm::IRBuilder<>& ir_;
   ExpressionEmitter emit_;
