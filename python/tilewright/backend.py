@@ -15,6 +15,8 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 
+from tilewright import _C
+from tilewright.attention import whole_attention
 from tilewright.importer import ImportedGraph, import_fx
 from tilewright.options import OptionError, Options, nearest, read_options
 from tilewright.partition import partition
@@ -57,13 +59,15 @@ class GraphCompiler:
         if device is None:
             warn_once("no-gpu", NO_GPU)
             return gm.forward
-        return aot_autograd(
+        capture = aot_autograd(
             fw_compiler=functools.partial(self.compile_part, device, "forward"),
             bw_compiler=functools.partial(self.compile_part, device, "backward"),
             inference_compiler=functools.partial(self.compile_part, device, "inference"),
             partition_fn=partition,
             keep_inference_input_mutations=True,
-        )(gm, example_inputs)
+        )
+        with whole_attention():
+            return capture(gm, example_inputs)
 
     def target_device(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> torch.device | None:
         """Where the graph's kernels run: the simulator, the first GPU of the graph, or nowhere."""
@@ -77,10 +81,13 @@ class GraphCompiler:
     def compile_part(
         self, device: torch.device, kind: str, gm: fx.GraphModule, example_inputs: Sequence[Any]
     ) -> Callable[[list[Any]], Sequence[Any]]:
-        from tilewright import _C
-
-        graph = import_fx(gm, device, kind)
-        executable = _C.compile(graph.text, self.options.as_strings(), list(graph.hosts), str(device))
+        try:
+            graph = import_fx(gm, device, kind)
+            executable = _C.compile(graph.text, self.options.as_strings(), list(graph.hosts), str(device))
+        except Exception as error:
+            if self.options.strict:
+                raise
+            return left_to_pytorch(kind, gm, error)
         part = CompiledPart(kind, graph.text, executable)
         counters["tilewright"]["graphs"] += 1
         if self.options.report:
@@ -114,6 +121,24 @@ def boxed(executable: Any, graph: ImportedGraph) -> Callable[[list[Any]], Sequen
             return executable(args)  # type: ignore[no-any-return]
 
     # Dynamo wraps functions with their attributes, and loses those of other objects.
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def left_to_pytorch(kind: str, gm: fx.GraphModule, error: Exception) -> Callable[[list[Any]], Sequence[Any]]:
+    """The graph as PyTorch runs it, operator by operator, with one warning."""
+    counters["tilewright"]["left_to_pytorch"] += 1
+    warn_once(
+        f"failed {error}",
+        f"tilewright: compiling the {kind} graph failed, so PyTorch runs it; TILEWRIGHT_STRICT=1 makes this an error\n"
+        f"  {type(error).__name__}: {error}",
+    )
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        values = list(args)
+        args.clear()
+        return gm(*values)  # type: ignore[no-any-return]
+
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
