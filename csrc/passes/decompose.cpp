@@ -13,7 +13,8 @@ RuleValue to_rule_value(const Arg& arg) {
       if (v->type.is_tensor()) return {v};
       if (v->type.kind == TypeKind::kNone) return {RuleNone{}};
       if (v->type.kind == TypeKind::kInt && v->type.value) return {*v->type.value};
-      if (v->type.kind == TypeKind::kInt || v->type.kind == TypeKind::kFloat || v->type.kind == TypeKind::kBool) return {v};
+      if (v->type.kind == TypeKind::kInt || v->type.kind == TypeKind::kFloat || v->type.kind == TypeKind::kBool)
+        return {v};
       throw Refused{"%" + v->name + " is neither a tensor nor a number"};
     }
     RuleValue operator()(const Expr& e) const { return {e}; }
@@ -104,7 +105,8 @@ void replace_call(Graph& g, Node* call, const RuleEmitter& emitter, const std::v
   g.erase(call);
 }
 
-void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& rules, const std::vector<int>& origins) {
+void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& rules,
+                 const std::vector<int>& origins) {
   require_supported(*call);
   RuleEmitter emitter(g, call, origins);
   for (const DecomposeRule* rule : rules) {

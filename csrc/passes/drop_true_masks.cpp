@@ -8,8 +8,9 @@ namespace tilewright {
 namespace {
 
 // Operators that take a mask as their argument 3.
-constexpr std::array<std::string_view, 3> kAttentions = {
-    "tilewright.attention.default", "tilewright.attention_backward.default", "aten.scaled_dot_product_attention.default"};
+constexpr std::array<std::string_view, 3> kAttentions = {"tilewright.attention.default",
+                                                         "tilewright.attention_backward.default",
+                                                         "aten.scaled_dot_product_attention.default"};
 constexpr size_t kMaskArgument = 3;
 
 bool takes_mask(const Node& node) {
@@ -50,7 +51,8 @@ void change_mask(Graph& g, Node* node, Arg mask) {
   }
   Node* changed = g.add_call(node->callee, std::move(args), std::move(kwargs), std::move(types), node->loc, node);
   changed->origins = node->origins;
-  for (size_t i = 0; i < names.size(); ++i) g.replace_all_uses(node->result(static_cast<int>(i)), changed->result(static_cast<int>(i)));
+  for (size_t i = 0; i < names.size(); ++i)
+    g.replace_all_uses(node->result(static_cast<int>(i)), changed->result(static_cast<int>(i)));
   g.erase(node);
   for (size_t i = 0; i < names.size(); ++i) g.rename(changed->result(static_cast<int>(i)), names[i]);
 }

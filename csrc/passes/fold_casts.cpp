@@ -16,13 +16,20 @@ struct FloatFormat {
 
 FloatFormat format(DType t) {
   switch (t) {
-    case DType::kF64: return {53, 11};
-    case DType::kF32: return {24, 8};
-    case DType::kF16: return {11, 5};
-    case DType::kBF16: return {8, 8};
-    case DType::kF8E4M3: return {4, 4};
-    case DType::kF8E5M2: return {3, 5};
-    default: return {0, 0};
+    case DType::kF64:
+      return {53, 11};
+    case DType::kF32:
+      return {24, 8};
+    case DType::kF16:
+      return {11, 5};
+    case DType::kBF16:
+      return {8, 8};
+    case DType::kF8E4M3:
+      return {4, 4};
+    case DType::kF8E5M2:
+      return {3, 5};
+    default:
+      return {0, 0};
   }
 }
 
@@ -32,9 +39,11 @@ bool holds_all(DType to, DType from) {
   if (!has_kernels(from) || !has_kernels(to) || to == DType::kBool) return false;
   if (from == DType::kBool) return true;
   if (is_float(from)) {
-    return is_float(to) && format(to).digits >= format(from).digits && format(to).exponent_bits >= format(from).exponent_bits;
+    return is_float(to) && format(to).digits >= format(from).digits &&
+           format(to).exponent_bits >= format(from).exponent_bits;
   }
-  if (is_float(to)) return format(to).digits >= magnitude_bits(from) && magnitude_bits(from) < (1 << (format(to).exponent_bits - 1));
+  if (is_float(to))
+    return format(to).digits >= magnitude_bits(from) && magnitude_bits(from) < (1 << (format(to).exponent_bits - 1));
   if (is_signed(from) && !is_signed(to)) return false;
   return magnitude_bits(to) >= magnitude_bits(from);
 }

@@ -14,55 +14,86 @@ double round_result(DType t, double wide) { return is_float(t) ? round_to(t, rou
 // Rounding in double before the float of at most 24 bits changes nothing for these, except for fma.
 std::optional<double> evaluate_floats(Op op, DType t, const std::vector<double>& x) {
   switch (op) {
-    case Op::kReciprocal: return 1.0 / x[0];
-    case Op::kSqrt: return std::sqrt(x[0]);
-    case Op::kCeil: return std::ceil(x[0]);
-    case Op::kFloor: return std::floor(x[0]);
-    case Op::kTrunc: return std::trunc(x[0]);
-    case Op::kDiv: return x[0] / x[1];
+    case Op::kReciprocal:
+      return 1.0 / x[0];
+    case Op::kSqrt:
+      return std::sqrt(x[0]);
+    case Op::kCeil:
+      return std::ceil(x[0]);
+    case Op::kFloor:
+      return std::floor(x[0]);
+    case Op::kTrunc:
+      return std::trunc(x[0]);
+    case Op::kDiv:
+      return x[0] / x[1];
     case Op::kFma:
       if (compute_type(t) == DType::kF64) return std::fma(x[0], x[1], x[2]);
       return std::fma(static_cast<float>(x[0]), static_cast<float>(x[1]), static_cast<float>(x[2]));
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<double> evaluate_numbers(Op op, const std::vector<double>& x) {
   switch (op) {
-    case Op::kCopy: return x[0];
-    case Op::kNeg: return -x[0];
-    case Op::kAbs: return std::fabs(x[0]);
-    case Op::kAdd: return x[0] + x[1];
-    case Op::kSub: return x[0] - x[1];
-    case Op::kMul: return x[0] * x[1];
-    case Op::kMaximum: return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1];
-    case Op::kMinimum: return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1];
-    case Op::kWhere: return x[0] != 0 ? x[1] : x[2];
-    default: return std::nullopt;
+    case Op::kCopy:
+      return x[0];
+    case Op::kNeg:
+      return -x[0];
+    case Op::kAbs:
+      return std::fabs(x[0]);
+    case Op::kAdd:
+      return x[0] + x[1];
+    case Op::kSub:
+      return x[0] - x[1];
+    case Op::kMul:
+      return x[0] * x[1];
+    case Op::kMaximum:
+      return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1];
+    case Op::kMinimum:
+      return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1];
+    case Op::kWhere:
+      return x[0] != 0 ? x[1] : x[2];
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<double> evaluate_tests(Op op, const std::vector<double>& x) {
   switch (op) {
-    case Op::kEq: return x[0] == x[1];
-    case Op::kNe: return x[0] != x[1];
-    case Op::kLt: return x[0] < x[1];
-    case Op::kLe: return x[0] <= x[1];
-    case Op::kGt: return x[0] > x[1];
-    case Op::kGe: return x[0] >= x[1];
-    case Op::kIsNan: return std::isnan(x[0]);
-    case Op::kIsInf: return std::isinf(x[0]);
-    default: return std::nullopt;
+    case Op::kEq:
+      return x[0] == x[1];
+    case Op::kNe:
+      return x[0] != x[1];
+    case Op::kLt:
+      return x[0] < x[1];
+    case Op::kLe:
+      return x[0] <= x[1];
+    case Op::kGt:
+      return x[0] > x[1];
+    case Op::kGe:
+      return x[0] >= x[1];
+    case Op::kIsNan:
+      return std::isnan(x[0]);
+    case Op::kIsInf:
+      return std::isinf(x[0]);
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<double> evaluate_truths(Op op, const std::vector<double>& x) {
   switch (op) {
-    case Op::kAnd: return x[0] != 0 && x[1] != 0;
-    case Op::kOr: return x[0] != 0 || x[1] != 0;
-    case Op::kXor: return (x[0] != 0) != (x[1] != 0);
-    case Op::kNot: return x[0] == 0;
-    default: return std::nullopt;
+    case Op::kAnd:
+      return x[0] != 0 && x[1] != 0;
+    case Op::kOr:
+      return x[0] != 0 || x[1] != 0;
+    case Op::kXor:
+      return (x[0] != 0) != (x[1] != 0);
+    case Op::kNot:
+      return x[0] == 0;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -99,7 +130,8 @@ std::optional<double> evaluate(const Node& node) {
 }
 
 Node* make_constant(Graph& g, DType type, double value, Node* before) {
-  Value* v = is_integer(type) ? g.constant_int(type, static_cast<int64_t>(value), before) : g.constant(type, value, before);
+  Value* v =
+      is_integer(type) ? g.constant_int(type, static_cast<int64_t>(value), before) : g.constant(type, value, before);
   v->node->loc = before->loc;
   return v->node;
 }
@@ -115,13 +147,16 @@ Value* neutral_result(const Node& node) {
   const DType type = node.type().dtype;
   auto x = [&](int i) { return node.operand(i); };
   switch (node.op) {
-    case Op::kMul: return is_number(x(1), 1) ? x(0) : is_number(x(0), 1) ? x(1) : nullptr;
-    case Op::kDiv: return is_number(x(1), 1) ? x(0) : nullptr;
+    case Op::kMul:
+      return is_number(x(1), 1) ? x(0) : is_number(x(0), 1) ? x(1) : nullptr;
+    case Op::kDiv:
+      return is_number(x(1), 1) ? x(0) : nullptr;
     case Op::kAdd: {  // x + 0.0 turns -0.0 into 0.0, x + -0.0 does not
       const double zero = is_float(type) ? -0.0 : 0.0;
       return is_number(x(1), zero) ? x(0) : is_number(x(0), zero) ? x(1) : nullptr;
     }
-    case Op::kSub: return is_number(x(1), 0.0) ? x(0) : nullptr;
+    case Op::kSub:
+      return is_number(x(1), 0.0) ? x(0) : nullptr;
     case Op::kMaximum:
     case Op::kMinimum: {
       const double end = node.op == Op::kMaximum ? -INFINITY : INFINITY;
@@ -137,8 +172,10 @@ Value* neutral_result(const Node& node) {
       if (const std::optional<double> c = constant_value(x(0))) return *c != 0 ? x(1) : x(2);
       return x(1) == x(2) ? x(1) : nullptr;
     case Op::kNeg:
-    case Op::kNot: return x(0)->node->op == node.op ? x(0)->node->operand(0) : nullptr;
-    default: return nullptr;
+    case Op::kNot:
+      return x(0)->node->op == node.op ? x(0)->node->operand(0) : nullptr;
+    default:
+      return nullptr;
   }
 }
 

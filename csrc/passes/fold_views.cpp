@@ -24,7 +24,8 @@ bool is_identity(const Graph& g, const Node& node) {
     case Op::kExpand:
     case Op::kFull:
     case Op::kSlice: {
-      const bool all = node.op != Op::kSlice || (node.attr_expr("start").is_constant(0) && node.attr_expr("step").is_constant(1));
+      const bool all =
+          node.op != Op::kSlice || (node.attr_expr("start").is_constant(0) && node.attr_expr("step").is_constant(1));
       return all && known_equal(g, shape, node.operand(0)->type.shape);
     }
     case Op::kPermute: {
@@ -36,13 +37,16 @@ bool is_identity(const Graph& g, const Node& node) {
     }
     case Op::kSqueeze:
     case Op::kUnsqueeze:
-    case Op::kFlip: return node.attr_exprs("dims").empty();
-    case Op::kConcat: return node.operands.size() == 1;
+    case Op::kFlip:
+      return node.attr_exprs("dims").empty();
+    case Op::kConcat:
+      return node.operands.size() == 1;
     case Op::kPad: {
       const Exprs zeros(node.attr_exprs("low").size(), Expr(0));
       return node.attr_exprs("low") == zeros && node.attr_exprs("high") == zeros;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -62,8 +66,10 @@ struct Composition {
     switch (inner->op) {
       case Op::kReshape:
       case Op::kSqueeze:
-      case Op::kUnsqueeze: return make(Op::kReshape, {{"shape", node->type().shape}});
-      default: return nullptr;
+      case Op::kUnsqueeze:
+        return make(Op::kReshape, {{"shape", node->type().shape}});
+      default:
+        return nullptr;
     }
   }
 
@@ -103,8 +109,10 @@ struct Composition {
     if (inner->op != Op::kSlice || !inner->attr_expr("step").is_constant(1)) return nullptr;
     if (inner->attr_int("dim") != node->attr_int("dim")) return nullptr;
     const Expr& offset = inner->attr_expr("start");
-    return make(Op::kSlice, {{"dim", node->attr_expr("dim")}, {"start", offset + node->attr_expr("start")},
-                             {"end", offset + node->attr_expr("end")}, {"step", node->attr_expr("step")}});
+    return make(Op::kSlice, {{"dim", node->attr_expr("dim")},
+                             {"start", offset + node->attr_expr("start")},
+                             {"end", offset + node->attr_expr("end")},
+                             {"step", node->attr_expr("step")}});
   }
 
   Node* flip() const {
@@ -127,24 +135,34 @@ struct Composition {
   Node* fill() const { return make(Op::kFull, {{"shape", node->type().shape}}); }
 
   Node* compose() const {
-    const bool moves = node->op != Op::kConcat && node->op != Op::kPad && node->op != Op::kIota && node->op != Op::kFull;
+    const bool moves =
+        node->op != Op::kConcat && node->op != Op::kPad && node->op != Op::kIota && node->op != Op::kFull;
     if (inner->op == Op::kFull && moves) return fill();
     switch (node->op) {
-      case Op::kReshape: return reshape();
-      case Op::kPermute: return permute();
-      case Op::kExpand: return expand();
-      case Op::kSqueeze: return squeeze();
-      case Op::kUnsqueeze: return unsqueeze();
-      case Op::kSlice: return slice();
-      case Op::kFlip: return flip();
-      case Op::kSelect: return select();
-      default: return nullptr;
+      case Op::kReshape:
+        return reshape();
+      case Op::kPermute:
+        return permute();
+      case Op::kExpand:
+        return expand();
+      case Op::kSqueeze:
+        return squeeze();
+      case Op::kUnsqueeze:
+        return unsqueeze();
+      case Op::kSlice:
+        return slice();
+      case Op::kFlip:
+        return flip();
+      case Op::kSelect:
+        return select();
+      default:
+        return nullptr;
     }
   }
 };
 
-// Composes as far as it goes, then removes what became an identity. A value that leaves the graph keeps its own node: what
-// it is a view of is part of what eager returns.
+// Composes as far as it goes, then removes what became an identity. A value that leaves the graph keeps its own node:
+// what it is a view of is part of what eager returns.
 void fold(Graph& g, Node* node, std::set<const Value*>& escaping) {
   while (!node->operands.empty()) {
     if (is_identity(g, *node)) {

@@ -6,8 +6,8 @@
 #include "ir/context.h"
 #include "ir/graph.h"
 
-// Graph-to-graph rewrites, one a file. Each takes a valid graph and leaves a valid one that means the same; the pipeline
-// (csrc/compiler) lists their order, verifies and dumps between them.
+// Graph-to-graph rewrites, one a file. Each takes a valid graph and leaves a valid one that means the same; the
+// pipeline (csrc/compiler) lists their order, verifies and dumps between them.
 
 namespace tilewright {
 
@@ -68,8 +68,8 @@ void drop_true_masks(Graph& g, const Context& ctx);
 
 // relax_rounding: with numerics=fast, a value between fused operators keeps the compute type.
 //   before: %y = cast %w to bf16 (made by a rule), %z = cast %y to f32      after: uses of %z become %w
-// All consumers see one number: a value that a call, an output or a narrow operator reads stays rounded for all of them.
-// Must not:  remove a cast of the captured graph, which always rounds.
+// All consumers see one number: a value that a call, an output or a narrow operator reads stays rounded for all of
+// them. Must not:  remove a cast of the captured graph, which always rounds.
 void relax_rounding(Graph& g, const Context& ctx);
 
 // remove_dead: removes native nodes whose results nobody uses. Calls and host steps stay.

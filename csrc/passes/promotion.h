@@ -14,7 +14,9 @@ std::optional<DType> promote(DType a, DType b);
 
 class Promotion {
  public:
-  void add_tensor(DType type, bool has_dimensions) { has_dimensions ? join(dimensioned_, type) : join(zero_dim_, type); }
+  void add_tensor(DType type, bool has_dimensions) {
+    has_dimensions ? join(dimensioned_, type) : join(zero_dim_, type);
+  }
   void add_number(DType type) { join(number_, type); }  // i64, f32 (PyTorch's default type) or bool
   std::optional<DType> result() const;
 

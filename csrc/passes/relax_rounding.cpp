@@ -6,8 +6,8 @@
 namespace tilewright {
 namespace {
 
-// Whether the node is part of an operator's expansion, not a conversion that the user wrote. Without a location it is taken
-// for the user's.
+// Whether the node is part of an operator's expansion, not a conversion that the user wrote. Without a location it is
+// taken for the user's.
 bool is_made_by_rule(const Node& node) {
   if (!node.loc || node.loc->op.empty()) return false;
   const std::string& op = node.loc->op;
@@ -46,7 +46,9 @@ void widen(Graph& g, Node* node) {
 
 // Whether every reader of the rounded value widens it again.
 bool only_widened(const Value& v) {
-  return v.output_uses == 0 && !v.users.empty() && std::all_of(v.users.begin(), v.users.end(), [](const Node* n) { return is_widening(*n) && is_made_by_rule(*n); });
+  return v.output_uses == 0 && !v.users.empty() && std::all_of(v.users.begin(), v.users.end(), [](const Node* n) {
+           return is_widening(*n) && is_made_by_rule(*n);
+         });
 }
 
 }  // namespace
@@ -57,7 +59,8 @@ void relax_rounding(Graph& g, const Context& ctx) {
     if (can_widen(*node)) widen(g, node);
   }
   for (Node* node : g.nodes()) {
-    const bool rounds = node->op == Op::kCast && is_narrow(node->type().dtype) && node->operand(0)->type.dtype == DType::kF32;
+    const bool rounds =
+        node->op == Op::kCast && is_narrow(node->type().dtype) && node->operand(0)->type.dtype == DType::kF32;
     if (!rounds || !is_made_by_rule(*node) || !only_widened(*node->result())) continue;
     Value* wide = node->operand(0);
     const std::vector<Node*> users = node->result()->users;

@@ -17,8 +17,8 @@ std::vector<int> join_origins(const std::vector<int>& a, const std::vector<int>&
 // new node's origins are joined by those of `node`, which is erased.
 void take_over(Graph& g, Node* node, Node* with);
 
-// Uses of the only result of `node` become uses of `with`, an older value; `node` is erased. The users compute what `node`
-// did, so its origins are theirs too.
+// Uses of the only result of `node` become uses of `with`, an older value; `node` is erased. The users compute what
+// `node` did, so its origins are theirs too.
 void forward(Graph& g, Node* node, Value* with);
 
 // Values that leave the graph, and what they are views of: two of them must not become one tensor. For asking only:

@@ -18,34 +18,35 @@ namespace tilewright {
 //
 //   file       := (rule | macro)*
 //   rule       := 'rule' name ('|' name)* '(' parameters ')' (':' kind)? ('when' expression)? body
-//   macro      := 'macro' name '(' parameters ')' body            used like an operator or as f(x); defined before its use
-//   parameter  := '%'? name (':' conversion)? ('=' literal)?      in the order and with the names of PyTorch's schema
-//   body       := '=>' result (',' result)*  |  '{' statement* '}'
-//   statement  := target (',' target)* '=' result                 `%y` for tensors, a plain name for anything else
-//               | 'require' expression ',' string                 where it is not known to hold, the call stays, for this reason
-//               | 'if' expression '{' ... '}' ('else' ('if' ... | '{' ... '}'))?
-//               | 'for' name 'in' expression '{' ... '}'
-//               | 'return' result (',' result)*
+//   macro      := 'macro' name '(' parameters ')' body            used like an operator or as f(x); defined before its
+//   use parameter  := '%'? name (':' conversion)? ('=' literal)?      in the order and with the names of PyTorch's
+//   schema body       := '=>' result (',' result)*  |  '{' statement* '}' statement  := target (',' target)* '=' result
+//   `%y` for tensors, a plain name for anything else
+//               | 'require' expression ',' string                 where it is not known to hold, the call stays, for
+//               this reason | 'if' expression '{' ... '}' ('else' ('if' ... | '{' ... '}'))? | 'for' name 'in'
+//               expression '{' ... '}' | 'return' result (',' result)*
 //   result     := operator operands attributes  |  expression     `add %x, (exp %y)`
 //   operands   := expression (',' expression)*                    `(op ...)` is an expression; a list is spliced
 //   attributes := (name expression)*                              `dims [0, 1] keepdim true`
-//   expression := c ? a : b, or, and, not, == != < <= > >=, + - * /, -x, a[i], f(x), [a, b], [e for x in list], literals
+//   expression := c ? a : b, or, and, not, == != < <= > >=, + - * /, -x, a[i], f(x), [a, b], [e for x in list],
+//   literals
 //
 // The rules of an operator are tried in the order of their text; the first whose `when` holds is used.
 //
 // Kinds say how `%` parameters are prepared and the result is made:
-//   arithmetic  T is the recorded result's type, C = compute_type(T). Tensors are rounded to T, then widened to C; Python
-//               numbers become constants of C; the result is rounded once. One operator alone stays in T, which means the
-//               same, where its numbers are exact in T.
+//   arithmetic  T is the recorded result's type, C = compute_type(T). Tensors are rounded to T, then widened to C;
+//   Python
+//               numbers become constants of C; the result is rounded once. One operator alone stays in T, which means
+//               the same, where its numbers are exact in T.
 //   compare     T = C = PyTorch's promotion of the `%` parameters; numbers are rounded to T, as eager's comparisons do.
 //   exact       T = C = the result's type: values are moved or chosen, never rounded.
 //   (none)      operands come as they are; the rule casts.
-// A conversion after a parameter's name takes it out of that: `bool` makes it a truth value, `keep` leaves it alone, `i64`
-// casts it.
+// A conversion after a parameter's name takes it out of that: `bool` makes it a truth value, `keep` leaves it alone,
+// `i64` casts it.
 //
-// Implicit everywhere: a number among the operands becomes a constant of the other operands' type; operands of a pointwise
-// operator are expanded to one shape; casts, reshapes, permutes and expands that change nothing vanish; a result is
-// cast and expanded to the recorded type; fma of integers is mul and add.
+// Implicit everywhere: a number among the operands becomes a constant of the other operands' type; operands of a
+// pointwise operator are expanded to one shape; casts, reshapes, permutes and expands that change nothing vanish; a
+// result is cast and expanded to the recorded type; fma of integers is mul and add.
 //
 // Names always there: R, shape (type and shape of the recorded result 0), T, C, results (their number).
 
@@ -78,7 +79,17 @@ struct RuleMacro;
 
 struct RuleTerm {
   enum class Kind : uint8_t {
-    kLiteral, kVariable, kOperator, kMacro, kFunction, kUnary, kBinary, kConditional, kList, kComprehension, kIndex
+    kLiteral,
+    kVariable,
+    kOperator,
+    kMacro,
+    kFunction,
+    kUnary,
+    kBinary,
+    kConditional,
+    kList,
+    kComprehension,
+    kIndex
   };
   Kind kind = Kind::kLiteral;
   int line = 0;

@@ -102,7 +102,9 @@ void RuleEmitter::choose_types(const DecomposeRule& rule, const std::vector<Rule
       if (v && v->type.is_tensor()) {
         promotion.add_tensor(v->type.dtype, v->type.rank() > 0);
       } else if (v) {
-        promotion.add_number(v->type.kind == TypeKind::kFloat ? DType::kF32 : v->type.kind == TypeKind::kInt ? DType::kI64 : DType::kBool);
+        promotion.add_number(v->type.kind == TypeKind::kFloat ? DType::kF32
+                             : v->type.kind == TypeKind::kInt ? DType::kI64
+                                                              : DType::kBool);
       } else if (arguments[i].is_number()) {
         promotion.add_number(number_type(arguments[i]));
       }
@@ -194,7 +196,8 @@ bool RuleEmitter::run(const RuleStatement& s) {
     case RuleStatement::Kind::kRequire:
       if (!rule_truth(evaluate(s.terms[0]))) throw Refused{s.text};
       return false;
-    case RuleStatement::Kind::kIf: return run(rule_truth(evaluate(s.terms[0])) ? s.body : s.otherwise);
+    case RuleStatement::Kind::kIf:
+      return run(rule_truth(evaluate(s.terms[0])) ? s.body : s.otherwise);
     case RuleStatement::Kind::kFor: {
       RuleValue items = evaluate(s.terms[0]);
       for (RuleValue& item : std::get<RuleList>(items.data)) {
@@ -220,17 +223,23 @@ bool RuleEmitter::run(const RuleStatement& s) {
 
 RuleValue RuleEmitter::evaluate(const RuleTerm& term) {
   switch (term.kind) {
-    case RuleTerm::Kind::kLiteral: return term.literal;
+    case RuleTerm::Kind::kLiteral:
+      return term.literal;
     case RuleTerm::Kind::kVariable: {
       auto it = scope_.find(term.text);
       if (it == scope_.end()) fail(term.line, "'" + term.text + "' is not defined");
       return it->second;
     }
-    case RuleTerm::Kind::kOperator: return evaluate_operator(term);
-    case RuleTerm::Kind::kMacro: return evaluate_macro(term);
-    case RuleTerm::Kind::kBinary: return evaluate_binary(term);
-    case RuleTerm::Kind::kComprehension: return evaluate_comprehension(term);
-    case RuleTerm::Kind::kConditional: return evaluate(term.args[rule_truth(evaluate(term.args[0])) ? 1 : 2]);
+    case RuleTerm::Kind::kOperator:
+      return evaluate_operator(term);
+    case RuleTerm::Kind::kMacro:
+      return evaluate_macro(term);
+    case RuleTerm::Kind::kBinary:
+      return evaluate_binary(term);
+    case RuleTerm::Kind::kComprehension:
+      return evaluate_comprehension(term);
+    case RuleTerm::Kind::kConditional:
+      return evaluate(term.args[rule_truth(evaluate(term.args[0])) ? 1 : 2]);
     case RuleTerm::Kind::kFunction: {
       std::vector<RuleValue> args;
       for (const RuleTerm& a : term.args) args.push_back(evaluate(a));
@@ -280,7 +289,8 @@ RuleValue RuleEmitter::evaluate_binary(const RuleTerm& term) {
     if (op == "*") return {*x * *y};
     if (op == "/") return {floordiv(*x, *y)};
     const bool swapped = op == ">" || op == "<=";  // a > b is b < a, a <= b is not b < a
-    const std::optional<bool> less = swapped ? graph_.symbols().known_less(*y, *x) : graph_.symbols().known_less(*x, *y);
+    const std::optional<bool> less =
+        swapped ? graph_.symbols().known_less(*y, *x) : graph_.symbols().known_less(*x, *y);
     if (!less) throw Refused{"sizes do not decide whether " + x->str() + " " + op + " " + y->str()};
     return {op == "<" || op == ">" ? *less : !*less};
   }
@@ -336,7 +346,8 @@ RuleValue RuleEmitter::evaluate_operator(const RuleTerm& term) {
   std::vector<std::pair<std::string, Attr>> attrs;
   for (const auto& [name, value] : term.attrs) attrs.emplace_back(name, to_attr(evaluate(value)));
   try {
-    if (info(term.op).category == Category::kPointwise) return emit_pointwise(term, std::move(operands), std::move(attrs));
+    if (info(term.op).category == Category::kPointwise)
+      return emit_pointwise(term, std::move(operands), std::move(attrs));
     return emit_other(term, std::move(operands), std::move(attrs));
   } catch (const UserError& e) {
     fail(term.line, std::string(e.what()));
@@ -355,7 +366,8 @@ RuleValue RuleEmitter::emit_pointwise(const RuleTerm& term, std::vector<RuleValu
     if (Value* v = operands[i].tensor(); v && v->type.is_tensor()) type = v->type.dtype;
   }
   std::vector<Value*> values;
-  for (size_t i = 0; i < operands.size(); ++i) values.push_back(as_tensor(operands[i], i < first ? DType::kBool : type));
+  for (size_t i = 0; i < operands.size(); ++i)
+    values.push_back(as_tensor(operands[i], i < first ? DType::kBool : type));
   for (size_t i = first; i < values.size(); ++i) {
     if (values[i]->type.dtype != type) fail(term.line, std::string("operands of ") + term.text + " differ in type");
   }
@@ -363,7 +375,8 @@ RuleValue RuleEmitter::emit_pointwise(const RuleTerm& term, std::vector<RuleValu
   for (Value*& v : values) {
     if (v->type.rank() > 0) v = expand(v, shape);
   }
-  if (term.op == Op::kFma && !is_float(type)) return {emit(Op::kAdd, {emit(Op::kMul, {values[0], values[1]}, {}), values[2]}, {})};
+  if (term.op == Op::kFma && !is_float(type))
+    return {emit(Op::kAdd, {emit(Op::kMul, {values[0], values[1]}, {}), values[2]}, {})};
   return {emit(term.op, std::move(values), std::move(attrs))};
 }
 
@@ -388,10 +401,11 @@ RuleValue RuleEmitter::emit_other(const RuleTerm& term, std::vector<RuleValue> o
     Value* wide = cast(values[0], compute_type(type));
     return {RuleList{{wide}, {as_tensor({0.0}, wide->type.dtype)}}};
   }
-  const bool whole = (term.op == Op::kPermute && is_identity(*list("dims"))) ||
-                     ((term.op == Op::kReshape || term.op == Op::kExpand) && same_shape(*list("shape"), values[0]->type.shape)) ||
-                     ((term.op == Op::kSqueeze || term.op == Op::kUnsqueeze || term.op == Op::kFlip) && list("dims")->empty()) ||
-                     (term.op == Op::kFull && list("shape")->empty());
+  const bool whole =
+      (term.op == Op::kPermute && is_identity(*list("dims"))) ||
+      ((term.op == Op::kReshape || term.op == Op::kExpand) && same_shape(*list("shape"), values[0]->type.shape)) ||
+      ((term.op == Op::kSqueeze || term.op == Op::kUnsqueeze || term.op == Op::kFlip) && list("dims")->empty()) ||
+      (term.op == Op::kFull && list("shape")->empty());
   if (whole) return {values[0]};
   Node* node = insert(term.op, std::move(values), std::move(attrs));
   if (node->results.size() == 1) return {node->result()};
@@ -407,7 +421,8 @@ Node* RuleEmitter::insert(Op op, std::vector<Value*> operands, std::vector<std::
   return node;
 }
 
-Value* RuleEmitter::emit(Op op, std::vector<Value*> operands, std::vector<std::pair<std::string, Attr>> attrs, int result) {
+Value* RuleEmitter::emit(Op op, std::vector<Value*> operands, std::vector<std::pair<std::string, Attr>> attrs,
+                         int result) {
   return insert(op, std::move(operands), std::move(attrs))->result(result);
 }
 
@@ -439,7 +454,8 @@ bool RuleEmitter::same_shape(const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
-// Sizes of 1 repeat. Others are the same, if only because eager checked it: then they are spelled as the shape has them.
+// Sizes of 1 repeat. Others are the same, if only because eager checked it: then they are spelled as the shape has
+// them.
 Value* RuleEmitter::expand(Value* value, const std::vector<Expr>& shape) {
   if (value->type.rank() == 0 && !shape.empty()) return emit(Op::kFull, {value}, {{"shape", shape}});
   std::vector<Expr> spelled = value->type.shape;

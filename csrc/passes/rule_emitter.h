@@ -57,8 +57,10 @@ class RuleEmitter {
   RuleValue evaluate_macro(const RuleTerm& term);
   RuleValue evaluate_operator(const RuleTerm& term);
 
-  RuleValue emit_pointwise(const RuleTerm& term, std::vector<RuleValue> operands, std::vector<std::pair<std::string, Attr>> attrs);
-  RuleValue emit_other(const RuleTerm& term, std::vector<RuleValue> operands, std::vector<std::pair<std::string, Attr>> attrs);
+  RuleValue emit_pointwise(const RuleTerm& term, std::vector<RuleValue> operands,
+                           std::vector<std::pair<std::string, Attr>> attrs);
+  RuleValue emit_other(const RuleTerm& term, std::vector<RuleValue> operands,
+                       std::vector<std::pair<std::string, Attr>> attrs);
   Value* emit(Op op, std::vector<Value*> operands, std::vector<std::pair<std::string, Attr>> attrs, int result = 0);
   Node* insert(Op op, std::vector<Value*> operands, std::vector<std::pair<std::string, Attr>> attrs);
   Value* as_tensor(const RuleValue& value, DType type);

@@ -94,21 +94,31 @@ double lowest(DType t) {
 
 double largest_finite(DType t) {
   switch (t) {
-    case DType::kF64: return std::numeric_limits<double>::max();
-    case DType::kF32: return std::numeric_limits<float>::max();
-    case DType::kF16: return 65504.0;
-    case DType::kBF16: return std::ldexp(255.0, 120);
-    default: throw Refused{"expected a floating-point type"};
+    case DType::kF64:
+      return std::numeric_limits<double>::max();
+    case DType::kF32:
+      return std::numeric_limits<float>::max();
+    case DType::kF16:
+      return 65504.0;
+    case DType::kBF16:
+      return std::ldexp(255.0, 120);
+    default:
+      throw Refused{"expected a floating-point type"};
   }
 }
 
 double epsilon(DType t) {
   switch (t) {
-    case DType::kF64: return std::ldexp(1.0, -52);
-    case DType::kF32: return std::ldexp(1.0, -23);
-    case DType::kF16: return std::ldexp(1.0, -10);
-    case DType::kBF16: return std::ldexp(1.0, -7);
-    default: throw Refused{"expected a floating-point type"};
+    case DType::kF64:
+      return std::ldexp(1.0, -52);
+    case DType::kF32:
+      return std::ldexp(1.0, -23);
+    case DType::kF16:
+      return std::ldexp(1.0, -10);
+    case DType::kBF16:
+      return std::ldexp(1.0, -7);
+    default:
+      throw Refused{"expected a floating-point type"};
   }
 }
 
@@ -125,18 +135,27 @@ const Type& recorded(const RuleFunctionContext& c, const RuleValue& i) {
 // Sorted by topic; docs/decompose-rules.md lists them.
 const Function kFunctions[] = {
     // Tensors.
-    {"rank", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(a[0].tensor() ? a[0].tensor()->type.rank() : 0)}; }},
-    {"shape_of", 1, [](const RuleFunctionContext&, Args& a) { return a[0].tensor() ? from_exprs(tensor_type(a[0]).shape) : RuleValue{RuleList{}}; }},
-    {"size", 2, [](const RuleFunctionContext&, Args& a) {
+    {"rank", 1,
+     [](const RuleFunctionContext&, Args& a) {
+       return RuleValue{Expr(a[0].tensor() ? a[0].tensor()->type.rank() : 0)};
+     }},
+    {"shape_of", 1,
+     [](const RuleFunctionContext&, Args& a) {
+       return a[0].tensor() ? from_exprs(tensor_type(a[0]).shape) : RuleValue{RuleList{}};
+     }},
+    {"size", 2,
+     [](const RuleFunctionContext&, Args& a) {
        const Type& t = tensor_type(a[0]);
-       return t.rank() == 0 ? RuleValue{Expr(1)} : RuleValue{t.shape[static_cast<size_t>(wrap_dim(rule_int(a[1]), t.rank()))]};
+       return t.rank() == 0 ? RuleValue{Expr(1)}
+                            : RuleValue{t.shape[static_cast<size_t>(wrap_dim(rule_int(a[1]), t.rank()))]};
      }},
     {"numel", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{tensor_type(a[0]).numel()}; }},
     {"dtype_of", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_dtype(a[0])}; }},
     {"is_tensor", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].tensor() != nullptr}; }},
     {"is_number", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].is_number()}; }},
     // A number, perhaps of run time, or a tensor of rank 0 in CPU memory, which eager's kernels read as one.
-    {"is_host_number", 1, [](const RuleFunctionContext&, Args& a) {
+    {"is_host_number", 1,
+     [](const RuleFunctionContext&, Args& a) {
        Value* t = a[0].tensor();
        return RuleValue{a[0].is_number() || (t && (!t->type.is_tensor() || t->type.device == "host"))};
      }},
@@ -148,43 +167,62 @@ const Function kFunctions[] = {
     {"is_float", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_float(rule_dtype(a[0]))}; }},
     {"is_integer", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_integer(rule_dtype(a[0]))}; }},
     {"is_signed", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_signed(rule_dtype(a[0]))}; }},
-    {"is_half", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_dtype(a[0]) == DType::kF16 || rule_dtype(a[0]) == DType::kBF16}; }},
+    {"is_half", 1,
+     [](const RuleFunctionContext&, Args& a) {
+       return RuleValue{rule_dtype(a[0]) == DType::kF16 || rule_dtype(a[0]) == DType::kBF16};
+     }},
     {"lowest", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{lowest(rule_dtype(a[0]))}; }},
-    {"largest_finite", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{largest_finite(rule_dtype(a[0]))}; }},
+    {"largest_finite", 1,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{largest_finite(rule_dtype(a[0]))}; }},
     {"epsilon", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{epsilon(rule_dtype(a[0]))}; }},
     // Dimensions.
-    {"dims", 2, [](const RuleFunctionContext&, Args& a) { return reduced_dims(a[0], rule_int(a[1]), /*empty_is_all=*/true); }},
-    {"exact_dims", 2, [](const RuleFunctionContext&, Args& a) { return reduced_dims(a[0], rule_int(a[1]), /*empty_is_all=*/false); }},
-    {"dim", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(wrap_dim(rule_int(a[0]), rule_int(a[1])))}; }},
-    {"clamp_index", 2, [](const RuleFunctionContext& c, Args& a) { return RuleValue{clamp_index(c, rule_expr(a[0]), rule_expr(a[1]))}; }},
-    {"wrap_index", 2, [](const RuleFunctionContext& c, Args& a) {
+    {"dims", 2,
+     [](const RuleFunctionContext&, Args& a) { return reduced_dims(a[0], rule_int(a[1]), /*empty_is_all=*/true); }},
+    {"exact_dims", 2,
+     [](const RuleFunctionContext&, Args& a) { return reduced_dims(a[0], rule_int(a[1]), /*empty_is_all=*/false); }},
+    {"dim", 2,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(wrap_dim(rule_int(a[0]), rule_int(a[1])))}; }},
+    {"clamp_index", 2,
+     [](const RuleFunctionContext& c, Args& a) { return RuleValue{clamp_index(c, rule_expr(a[0]), rule_expr(a[1]))}; }},
+    {"wrap_index", 2,
+     [](const RuleFunctionContext& c, Args& a) {
        const std::optional<bool> negative = c.graph.symbols().known_less(rule_expr(a[0]), 0);
        if (!negative) throw Refused{"sizes do not decide the sign of an index"};
        return RuleValue{*negative ? rule_expr(a[0]) + rule_expr(a[1]) : rule_expr(a[0])};
      }},
     // Whether two sizes are known to be equal; `==` refuses where that is not decided.
-    {"same", 2, [](const RuleFunctionContext& c, Args& a) {
+    {"same", 2,
+     [](const RuleFunctionContext& c, Args& a) {
        return RuleValue{c.graph.symbols().known_equal(rule_expr(a[0]), rule_expr(a[1])).value_or(false)};
      }},
     // Lists.
-    {"len", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_list(a[0]).size()))}; }},
-    {"range", 2, [](const RuleFunctionContext&, Args& a) {
+    {"len", 1,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_list(a[0]).size()))}; }},
+    {"range", 2,
+     [](const RuleFunctionContext&, Args& a) {
        std::vector<Expr> list;
        for (int64_t i = rule_int(a[0]); i < rule_int(a[1]); ++i) list.emplace_back(i);
        return from_exprs(list);
      }},
-    {"filled", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{RuleList(static_cast<size_t>(rule_int(a[0])), a[1])}; }},
-    {"swapped", 3, [](const RuleFunctionContext&, Args& a) {
+    {"filled", 2,
+     [](const RuleFunctionContext&, Args& a) {
+       return RuleValue{RuleList(static_cast<size_t>(rule_int(a[0])), a[1])};
+     }},
+    {"swapped", 3,
+     [](const RuleFunctionContext&, Args& a) {
        RuleList list = rule_list(a[0]);
-       if (!list.empty()) std::swap(list.at(static_cast<size_t>(rule_int(a[1]))), list.at(static_cast<size_t>(rule_int(a[2]))));
+       if (!list.empty())
+         std::swap(list.at(static_cast<size_t>(rule_int(a[1]))), list.at(static_cast<size_t>(rule_int(a[2]))));
        return RuleValue{std::move(list)};
      }},
-    {"replaced", 3, [](const RuleFunctionContext&, Args& a) {
+    {"replaced", 3,
+     [](const RuleFunctionContext&, Args& a) {
        RuleList list = rule_list(a[0]);
        list.at(static_cast<size_t>(rule_int(a[1]))) = a[2];
        return RuleValue{std::move(list)};
      }},
-    {"interleaved", 2, [](const RuleFunctionContext&, Args& a) {
+    {"interleaved", 2,
+     [](const RuleFunctionContext&, Args& a) {
        RuleList list;
        for (size_t i = 0; i < rule_list(a[0]).size(); ++i) {
          list.push_back(rule_list(a[0])[i]);
@@ -194,7 +232,8 @@ const Function kFunctions[] = {
      }},
     {"product", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{product(rule_exprs(a[0]))}; }},
     // The dimensions of %x that broadcasting to a shape made or repeated: those to sum over for its gradient.
-    {"ones_of", 1, [](const RuleFunctionContext&, Args& a) {
+    {"ones_of", 1,
+     [](const RuleFunctionContext&, Args& a) {
        std::vector<int64_t> dims;
        const Type& t = tensor_type(a[0]);
        for (int i = 0; i < t.rank(); ++i) {
@@ -204,18 +243,24 @@ const Function kFunctions[] = {
      }},
     // Numbers.
     {"larger", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{max(rule_expr(a[0]), rule_expr(a[1]))}; }},
-    {"smaller", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{min(rule_expr(a[0]), rule_expr(a[1]))}; }},
-    {"quotient", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{floordiv(rule_expr(a[0]), rule_expr(a[1]))}; }},
+    {"smaller", 2,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{min(rule_expr(a[0]), rule_expr(a[1]))}; }},
+    {"quotient", 2,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{floordiv(rule_expr(a[0]), rule_expr(a[1]))}; }},
     {"to_float", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_double(a[0])}; }},
-    {"to_int", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_double(a[0])))}; }},
-    {"is_integral", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_double(a[0]) == std::floor(rule_double(a[0]))}; }},
-    {"power", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{std::pow(rule_double(a[0]), rule_double(a[1]))}; }},
+    {"to_int", 1,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_double(a[0])))}; }},
+    {"is_integral", 1,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_double(a[0]) == std::floor(rule_double(a[0]))}; }},
+    {"power", 2,
+     [](const RuleFunctionContext&, Args& a) { return RuleValue{std::pow(rule_double(a[0]), rule_double(a[1]))}; }},
     {"is_nan", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{std::isnan(rule_double(a[0]))}; }},
 };
 
 }  // namespace
 
-RuleValue call_rule_function(const RuleFunctionContext& context, const std::string& name, std::vector<RuleValue>& args) {
+RuleValue call_rule_function(const RuleFunctionContext& context, const std::string& name,
+                             std::vector<RuleValue>& args) {
   for (const Function& f : kFunctions) {
     if (name != f.name) continue;
     if (static_cast<int>(args.size()) != f.arguments) throw Refused{"wrong number of arguments for " + name};

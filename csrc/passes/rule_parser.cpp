@@ -222,7 +222,8 @@ class RuleParser {
       } while (accept(","));
     }
     if (term.kind == RuleTerm::Kind::kOperator && operands > 0 && term.args.size() != static_cast<size_t>(operands)) {
-      reader_.fail("'" + name + "' takes " + std::to_string(operands) + " operands, found " + std::to_string(term.args.size()));
+      reader_.fail("'" + name + "' takes " + std::to_string(operands) + " operands, found " +
+                   std::to_string(term.args.size()));
     }
     while (term.kind == RuleTerm::Kind::kOperator && at_attribute()) {
       std::string attr = expect_name();
@@ -234,7 +235,8 @@ class RuleParser {
   bool at_attribute() const {
     static constexpr std::array<std::string_view, 13> kAttributes = {
         "to", "dtype", "value", "shape", "dims", "dim", "start", "end", "step", "index", "low", "high", "keepdim"};
-    if (!at_word() || std::find(kAttributes.begin(), kAttributes.end(), reader_.peek().text) == kAttributes.end()) return false;
+    if (!at_word() || std::find(kAttributes.begin(), kAttributes.end(), reader_.peek().text) == kAttributes.end())
+      return false;
     const Token second = reader_.peek_second();  // not the next statement's target
     return second.text != "=" && second.text != ",";
   }

@@ -16,27 +16,35 @@ constexpr ValueRange kTruth{0, 1};
 ValueRange type_range(const Type& t) {
   if (!t.is_tensor()) return kUnknown;
   switch (t.dtype) {
-    case DType::kBool: return kTruth;
-    case DType::kU8: return {0, 255};
-    case DType::kI8: return {-128, 127};
-    case DType::kI16: return {-32768, 32767};
-    case DType::kI32: return {INT32_MIN, INT32_MAX};
-    default: return kUnknown;
+    case DType::kBool:
+      return kTruth;
+    case DType::kU8:
+      return {0, 255};
+    case DType::kI8:
+      return {-128, 127};
+    case DType::kI16:
+      return {-32768, 32767};
+    case DType::kI32:
+      return {INT32_MIN, INT32_MAX};
+    default:
+      return kUnknown;
   }
 }
 
 ValueRange join(ValueRange a, ValueRange b) { return {std::min(a.lower, b.lower), std::max(a.upper, b.upper)}; }
 
-// Sums and products that leave 62 bits are not known.
-constexpr int64_t kLimit = int64_t{1} << 31;
-bool small(ValueRange r) { return r.lower > -kLimit && r.upper < kLimit; }
+// A tensor has no more elements than memory has bytes; what counts them stays below this.
+constexpr int64_t kMostElements = int64_t{1} << 48;
+// Sums and products of what lies within stay in 64 bits.
+constexpr int64_t kSummable = int64_t{1} << 60, kMultipliable = int64_t{1} << 30;
+bool within(ValueRange r, int64_t limit) { return r.lower > -limit && r.upper < limit; }
 
 ValueRange add(ValueRange a, ValueRange b) {
-  return small(a) && small(b) ? ValueRange{a.lower + b.lower, a.upper + b.upper} : kUnknown;
+  return within(a, kSummable) && within(b, kSummable) ? ValueRange{a.lower + b.lower, a.upper + b.upper} : kUnknown;
 }
-ValueRange negate(ValueRange a) { return small(a) ? ValueRange{-a.upper, -a.lower} : kUnknown; }
+ValueRange negate(ValueRange a) { return within(a, kSummable) ? ValueRange{-a.upper, -a.lower} : kUnknown; }
 ValueRange multiply(ValueRange a, ValueRange b) {
-  if (!small(a) || !small(b)) return kUnknown;
+  if (!within(a, kMultipliable) || !within(b, kMultipliable)) return kUnknown;
   const auto [low, high] = std::minmax({a.lower * b.lower, a.lower * b.upper, a.upper * b.lower, a.upper * b.upper});
   return {low, high};
 }
@@ -62,10 +70,36 @@ std::string_view operator_name(const std::string& callee) {
 
 // Operators whose result holds nothing but elements of their first operand.
 bool moves_values(std::string_view op) {
-  static const std::set<std::string_view> kMoves = {
-      "expand", "view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "transpose", "t", "slice", "select",
-      "clone", "alias", "detach", "lift_fresh_copy", "flip", "index", "gather", "index_select", "repeat", "contiguous", "roll",
-      "unbind", "split", "split_with_sizes", "chunk", "amax", "amin", "expand_as", "as_strided"};
+  static const std::set<std::string_view> kMoves = {"expand",
+                                                    "view",
+                                                    "_unsafe_view",
+                                                    "reshape",
+                                                    "unsqueeze",
+                                                    "squeeze",
+                                                    "permute",
+                                                    "transpose",
+                                                    "t",
+                                                    "slice",
+                                                    "select",
+                                                    "clone",
+                                                    "alias",
+                                                    "detach",
+                                                    "lift_fresh_copy",
+                                                    "flip",
+                                                    "index",
+                                                    "gather",
+                                                    "index_select",
+                                                    "repeat",
+                                                    "contiguous",
+                                                    "roll",
+                                                    "unbind",
+                                                    "split",
+                                                    "split_with_sizes",
+                                                    "chunk",
+                                                    "amax",
+                                                    "amin",
+                                                    "expand_as",
+                                                    "as_strided"};
   return kMoves.count(op) > 0;
 }
 
@@ -106,7 +140,8 @@ bool is_integral(const Type& t) { return t.is_tensor() && (is_integer(t.dtype) |
 
 ValueRange ValueRanges::of(const Value* value) {
   if (auto it = known_.find(value); it != known_.end()) return it->second;
-  ValueRange range = value->type.kind == TypeKind::kInt && value->type.value ? of(Arg{*value->type.value}) : type_range(value->type);
+  ValueRange range =
+      value->type.kind == TypeKind::kInt && value->type.value ? of(Arg{*value->type.value}) : type_range(value->type);
   if (value->node->is_call()) {
     const ValueRange computed = compute(*value->node);
     range = {std::max(range.lower, computed.lower), std::min(range.upper, computed.upper)};
@@ -124,7 +159,8 @@ ValueRange ValueRanges::of(const Arg& arg) {
   }
   if (auto* b = std::get_if<bool>(&arg.data)) return *b ? ValueRange{1, 1} : ValueRange{0, 0};
   if (auto* d = std::get_if<double>(&arg.data)) {
-    if (std::fabs(*d) < static_cast<double>(kLimit)) return {static_cast<int64_t>(std::floor(*d)), static_cast<int64_t>(std::ceil(*d))};
+    if (std::fabs(*d) < static_cast<double>(kMultipliable))
+      return {static_cast<int64_t>(std::floor(*d)), static_cast<int64_t>(std::ceil(*d))};
   }
   return kUnknown;
 }
@@ -150,7 +186,8 @@ ValueRange ValueRanges::compute(const Node& node) {
     const bool with_start = node.callee == "aten.arange.start";
     const ValueRange start = with_start ? of_argument(node, 0, "start") : ValueRange{0, 0};
     const ValueRange end = of_argument(node, with_start ? 1 : 0, "end");
-    return {start.lower, end.upper == INT64_MAX ? INT64_MAX : std::max(start.lower, end.upper - 1)};
+    if (!within({start.lower, start.lower}, kSummable)) return kUnknown;
+    return {start.lower, std::max(start.lower, std::min(end.upper - 1, start.lower + kMostElements))};
   }
   if (op == "logical_not") return opposite(as_truth(first));
   if (op == "bitwise_not" && node.type().dtype == DType::kBool) return opposite(first);

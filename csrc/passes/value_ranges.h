@@ -6,8 +6,8 @@
 
 namespace tilewright {
 
-// What a tensor's elements may be: an interval that holds all of them. Truth values are 0 and 1. Bounds at the int64 limits
-// mean not known.
+// What a tensor's elements may be: an interval that holds all of them. Truth values are 0 and 1. Bounds at the int64
+// limits mean not known.
 struct ValueRange {
   int64_t lower = INT64_MIN, upper = INT64_MAX;
 
@@ -15,8 +15,8 @@ struct ValueRange {
   bool known() const { return lower != INT64_MIN && upper != INT64_MAX; }
 };
 
-// An analysis over the calls of a graph as it is imported: creation, comparison, logic, integer arithmetic and everything
-// that only moves values. What it does not know has the range of its type.
+// An analysis over the calls of a graph as it is imported: creation, comparison, logic, integer arithmetic and
+// everything that only moves values. What it does not know has the range of its type.
 class ValueRanges {
  public:
   explicit ValueRanges(const Graph& g) : g_(g) {}

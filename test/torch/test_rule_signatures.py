@@ -1,4 +1,4 @@
-"""The heads of the rules of `decompose` name PyTorch's parameters as its schemas do, in their order and with their defaults."""
+"""The heads of the rules of `decompose` name PyTorch's parameters as its schemas do, in order, with their defaults."""
 
 import math
 import re
@@ -53,7 +53,7 @@ def test_head_is_the_schema(name, parameters):
         )
     expected = [(a.name, a.default_value if a.has_default_value() else NO_DEFAULT) for a in schema.arguments]
     # A rule may serve operators of one shape: it may give a default where the schema has none.
-    for (name, default), (found_name, found_default) in zip(expected, found):
+    for (name, default), (found_name, found_default) in zip(expected, found, strict=False):
         assert found_name == name
         if default is not NO_DEFAULT:
             assert found_default == default, name

@@ -1,5 +1,5 @@
-// The rules of `decompose` against eager PyTorch on a GPU: inputs/eager.jsonl holds, for every operator with a rule, what
-// eager gave (record_eager.py). Each case is decomposed and run in the interpreter.
+// The rules of `decompose` against eager PyTorch on a GPU: inputs/eager.jsonl holds, for every operator with a rule,
+// what eager gave (record_eager.py). Each case is decomposed and run in the interpreter.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,8 @@ struct Allowed {
 Allowed allowed(const std::string& name, DType t) {
   if (!is_float(t)) return {};
   // Eager's kernel holds partial sums of this one in 16 bits; the rule's are wide.
-  if (mentions(name, {"native_batch_norm_backward.default-bf16", "native_batch_norm_backward.default-f16"})) return {1, 0.1};
+  if (mentions(name, {"native_batch_norm_backward.default-bf16", "native_batch_norm_backward.default-f16"}))
+    return {1, 0.1};
   // 16 bits hide all but ties, where the last bit of a function or sum decides; those are rare.
   if (compute_type(t) != t) return {1, 0};
   // Sums in another order, and formulas whose terms cancel: a few last bits of their terms, which are of size 1.
@@ -87,23 +88,26 @@ std::string check(const EagerCase& c) {
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     const HostTensor& have = found[i].tensor();
     const HostTensor& want = c.outputs[i];
-    if (have.dtype != want.dtype || have.shape != want.shape) return "result " + std::to_string(i) + " is of another type";
+    if (have.dtype != want.dtype || have.shape != want.shape)
+      return "result " + std::to_string(i) + " is of another type";
     const Allowed allow = allowed(c.name, want.dtype);
     double worst = 0;
     int64_t where = 0, off = 0;
     for (int64_t k = 0; k < want.numel(); ++k) {
-      const double d = want.is_float() ? ulps(want.dtype, have.number(k), want.number(k)) : std::fabs(have.number(k) - want.number(k));
+      const double d = want.is_float() ? ulps(want.dtype, have.number(k), want.number(k))
+                                       : std::fabs(have.number(k) - want.number(k));
       off += d > 0 ? 1 : 0;
       if (d > worst && !(std::fabs(have.number(k) - want.number(k)) <= allow.absolute)) {
         worst = d;
         where = k;
       }
     }
-    const bool often = is_float(want.dtype) && compute_type(want.dtype) != want.dtype && allow.absolute == 0 && off > 1 + want.numel() / 20;
+    const bool often = is_float(want.dtype) && compute_type(want.dtype) != want.dtype && allow.absolute == 0 &&
+                       off > 1 + want.numel() / 20;
     if (worst > allow.ulps || often) {
       std::ostringstream text;
-      text << "result " << i << ", element " << where << ": " << have.number(where) << ", eager " << want.number(where) << " ("
-           << worst << " off; " << off << " of " << want.numel() << " differ)";
+      text << "result " << i << ", element " << where << ": " << have.number(where) << ", eager " << want.number(where)
+           << " (" << worst << " off; " << off << " of " << want.numel() << " differ)";
       if (!c.inputs.empty() && where < c.inputs[0].numel()) text << "; first operand " << c.inputs[0].number(where);
       return text.str();
     }

@@ -67,15 +67,21 @@ def add(op: Any, *args: Any, label: str = "", **kwargs: Any) -> None:
     cases.append((f"{str(op).removeprefix('aten.')}{label and '-' + label}", op, args, kwargs))
 
 
-UNARY = (
-    "abs neg sign sgn ceil floor round trunc frac reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan "
-    "asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma sigmoid sinc isnan isinf isposinf isneginf "
-    "signbit nan_to_num relu silu mish hardswish hardsigmoid hardtanh elu celu selu leaky_relu softplus hardshrink "
-    "softshrink logit clone logical_not"
-).split()
-INTEGER_UNARY = "abs neg sign ceil floor round trunc exp sqrt sigmoid isnan signbit relu bitwise_not logical_not clone".split()
-BINARY = "add sub rsub mul div true_divide remainder fmod eq ne lt le gt ge xlogy copysign".split()
-SAME = "maximum minimum fmax fmin atan2 hypot heaviside logical_and logical_or logical_xor floor_divide".split()
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+UNARY = words("""
+    abs neg sign sgn ceil floor round trunc frac reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan
+    asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma sigmoid sinc isnan isinf isposinf isneginf
+    signbit nan_to_num relu silu mish hardswish hardsigmoid hardtanh elu celu selu leaky_relu softplus hardshrink
+    softshrink logit clone logical_not
+""")
+INTEGER_UNARY = words("""
+    abs neg sign ceil floor round trunc exp sqrt sigmoid isnan signbit relu bitwise_not logical_not clone
+""")
+BINARY = words("add sub rsub mul div true_divide remainder fmod eq ne lt le gt ge xlogy copysign")
+SAME = words("maximum minimum fmax fmin atan2 hypot heaviside logical_and logical_or logical_xor floor_divide")
 
 
 def overload(name: str, kind: str) -> Any:
@@ -91,9 +97,9 @@ def pointwise_cases(t: torch.dtype) -> None:
         add(overload(name, "Tensor"), x, y, label=label)
     for name in SAME:
         add(overload(name, "default"), x, y, label=label)
-    for name in "add sub mul div remainder fmod eq ne lt le gt ge".split():
+    for name in words("add sub mul div remainder fmod eq ne lt le gt ge"):
         add(overload(name, "Scalar"), x, 0.3, label=label)
-    for name in "add sub mul div".split():
+    for name in words("add sub mul div"):
         add(overload(name, "Tensor"), x, 3, label=f"{label}-int")
     for mode in (None, "floor", "trunc"):
         add(aten.div.Tensor_mode, x, y, rounding_mode=mode, label=f"{label}-{mode}")
@@ -178,7 +184,7 @@ def mixed_cases() -> None:
     add(aten.remainder.Tensor, m, nonzero, label="i64")
     add(aten.fmod.Tensor, m, nonzero, label="i64")
     add(aten.floor_divide.default, m, nonzero, label="i64")
-    for name in "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split():
+    for name in words("bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"):
         add(overload(name, "Tensor"), n, random((24,), i32, 7) * 5, label="i32")
     add(aten.bitwise_and.Tensor, random((24,), bool_, 6), random((24,), bool_, 7), label="bool")
     add(aten.add.Tensor, n, n, alpha=3, label="i32-alpha")
@@ -243,7 +249,7 @@ def reduction_cases(t: torch.dtype) -> None:
     x = random((4, 6, 8), t, 1)
     ties = random((5, 9), i32, 2).to(t)
     ties[1, 3] = math.nan
-    for name in "sum mean prod max min argmax argmin".split():
+    for name in words("sum mean prod max min argmax argmin"):
         add(overload(name, "default"), x, label=label)
     for keepdim in (False, True):
         add(aten.sum.dim_IntList, x, [0, -1], keepdim, label=f"{label}-{keepdim}")
@@ -284,18 +290,49 @@ def norm_cases(t: torch.dtype) -> None:
         add(aten.native_layer_norm.default, x, [8], weight, bias, 1e-5, label=f"{label}-{name}")
         mean = x.float().mean(-1, keepdim=True)
         rstd = (x.float().var(-1, unbiased=False, keepdim=True) + 1e-5).rsqrt()
-        add(aten.native_layer_norm_backward.default, g, x, [8], mean, rstd, weight, bias, [True, bias is not None, bias is not None],
-            label=f"{label}-{name}")
+        add(
+            aten.native_layer_norm_backward.default,
+            g,
+            x,
+            [8],
+            mean,
+            rstd,
+            weight,
+            bias,
+            [True, bias is not None, bias is not None],
+            label=f"{label}-{name}",
+        )
         add(aten._fused_rms_norm.default, x, [8], weight, None if weight is None else 1e-6, label=f"{label}-{name}")
         square = (x.float().pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
-        add(aten._fused_rms_norm_backward.default, g, x, [8], square, weight, [True, weight is not None], label=f"{label}-{name}")
+        add(
+            aten._fused_rms_norm_backward.default,
+            g,
+            x,
+            [8],
+            square,
+            weight,
+            [True, weight is not None],
+            label=f"{label}-{name}",
+        )
     channels = random((6,), t, 5), random((6,), t, 6)
     for name, weight, bias in (("affine", *channels), ("plain", None, None)):
         add(aten.native_group_norm.default, x, weight, bias, 4, 6, 8, 3, 1e-5, label=f"{label}-{name}")
         flat = x.float().reshape(4, 3, 16)
         mean, rstd = flat.mean(-1).to(t), (flat.var(-1, unbiased=False) + 1e-5).rsqrt().to(t)
-        add(aten.native_group_norm_backward.default, g, x, mean, rstd, weight, 4, 6, 8, 3, [True, weight is not None, weight is not None],
-            label=f"{label}-{name}")
+        add(
+            aten.native_group_norm_backward.default,
+            g,
+            x,
+            mean,
+            rstd,
+            weight,
+            4,
+            6,
+            8,
+            3,
+            [True, weight is not None, weight is not None],
+            label=f"{label}-{name}",
+        )
     batch_norm_cases(t, label)
 
 
@@ -335,8 +372,17 @@ def loss_cases(t: torch.dtype) -> None:
         for name, w in (("plain", None), ("weight", weight)):
             add(aten.nll_loss_forward.default, scores, target, w, reduction, -100, label=f"{label}-{reduction}-{name}")
             g = random((5,) if reduction == 0 else (), t, 8)
-            add(aten.nll_loss_backward.default, g, scores, target, w, reduction, -100, torch.tensor(3.5, dtype=t),
-                label=f"{label}-{reduction}-{name}")
+            add(
+                aten.nll_loss_backward.default,
+                g,
+                scores,
+                target,
+                w,
+                reduction,
+                -100,
+                torch.tensor(3.5, dtype=t),
+                label=f"{label}-{reduction}-{name}",
+            )
 
 
 def all_cases() -> None:
