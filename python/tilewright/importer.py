@@ -197,7 +197,7 @@ class Importer:
 
     def known_int(self, node: fx.Node) -> str | None:
         """An integer's expression in place of its name."""
-        value = node.meta.get("val")
+        value: Any = node.meta.get("val")
         return self.size(value) if is_size(value) else None
 
     def scalar(self, node: fx.Node, user: fx.Node) -> str:
@@ -365,7 +365,7 @@ SIZE_QUERIES = {
 
 
 def is_integer_node(node: fx.Node) -> bool:
-    value = node.meta.get("val")
+    value: Any = node.meta.get("val")
     return is_size(value) and not free_floats(int_expr(value))
 
 
