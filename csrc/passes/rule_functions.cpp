@@ -86,12 +86,6 @@ Expr clamp_index(const RuleFunctionContext& c, const Expr& i, const Expr& size) 
   return beyond ? size : min(index, size);
 }
 
-double lowest(DType t) {
-  if (is_float(t)) return -std::numeric_limits<double>::infinity();
-  if (t == DType::kBool || t == DType::kU8) return 0;
-  return -std::ldexp(1.0, static_cast<int>(bytes(t)) * 8 - 1);
-}
-
 double largest_finite(DType t) {
   switch (t) {
     case DType::kF64:
@@ -152,7 +146,6 @@ const Function kFunctions[] = {
     {"numel", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{tensor_type(a[0]).numel()}; }},
     {"dtype_of", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_dtype(a[0])}; }},
     {"is_tensor", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].tensor() != nullptr}; }},
-    {"is_number", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].is_number()}; }},
     // A number, perhaps of run time, or a tensor of rank 0 in CPU memory, which eager's kernels read as one.
     {"is_host_number", 1,
      [](const RuleFunctionContext&, Args& a) {
@@ -161,17 +154,13 @@ const Function kFunctions[] = {
      }},
     {"result_shape", 1, [](const RuleFunctionContext& c, Args& a) { return from_exprs(recorded(c, a[0]).shape); }},
     {"result_dtype", 1, [](const RuleFunctionContext& c, Args& a) { return RuleValue{recorded(c, a[0]).dtype}; }},
-    {"has_result", 1, [](const RuleFunctionContext& c, Args& a) { return RuleValue{recorded(c, a[0]).is_tensor()}; }},
     // Types.
     {"compute", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{compute_type(rule_dtype(a[0]))}; }},
     {"is_float", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_float(rule_dtype(a[0]))}; }},
-    {"is_integer", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_integer(rule_dtype(a[0]))}; }},
-    {"is_signed", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{is_signed(rule_dtype(a[0]))}; }},
     {"is_half", 1,
      [](const RuleFunctionContext&, Args& a) {
        return RuleValue{rule_dtype(a[0]) == DType::kF16 || rule_dtype(a[0]) == DType::kBF16};
      }},
-    {"lowest", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{lowest(rule_dtype(a[0]))}; }},
     {"largest_finite", 1,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{largest_finite(rule_dtype(a[0]))}; }},
     {"epsilon", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{epsilon(rule_dtype(a[0]))}; }},
@@ -231,30 +220,15 @@ const Function kFunctions[] = {
        return RuleValue{std::move(list)};
      }},
     {"product", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{product(rule_exprs(a[0]))}; }},
-    // The dimensions of %x that broadcasting to a shape made or repeated: those to sum over for its gradient.
-    {"ones_of", 1,
-     [](const RuleFunctionContext&, Args& a) {
-       std::vector<int64_t> dims;
-       const Type& t = tensor_type(a[0]);
-       for (int i = 0; i < t.rank(); ++i) {
-         if (t.shape[static_cast<size_t>(i)].is_constant(1)) dims.push_back(i);
-       }
-       return from_ints(dims);
-     }},
     // Numbers.
-    {"larger", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{max(rule_expr(a[0]), rule_expr(a[1]))}; }},
-    {"smaller", 2,
-     [](const RuleFunctionContext&, Args& a) { return RuleValue{min(rule_expr(a[0]), rule_expr(a[1]))}; }},
     {"quotient", 2,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{floordiv(rule_expr(a[0]), rule_expr(a[1]))}; }},
-    {"to_float", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_double(a[0])}; }},
     {"to_int", 1,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_double(a[0])))}; }},
     {"is_integral", 1,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_double(a[0]) == std::floor(rule_double(a[0]))}; }},
     {"power", 2,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{std::pow(rule_double(a[0]), rule_double(a[1]))}; }},
-    {"is_nan", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{std::isnan(rule_double(a[0]))}; }},
 };
 
 }  // namespace
