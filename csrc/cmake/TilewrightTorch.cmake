@@ -33,7 +33,9 @@ if(torch_sources)
   target_compile_options(tilewright_python PRIVATE -Wno-unused-parameter)
   target_link_directories(tilewright_python PRIVATE ${torch_dir}/lib)
   target_link_libraries(tilewright_python PRIVATE tilewright_core torch_cpu torch_python c10)
-  target_link_options(tilewright_python PRIVATE ${TILEWRIGHT_LINK_OPTIONS})
+  # Nothing but the module's entry is exported: a compiler that links libstdc++ statically would otherwise replace the core's.
+  target_link_options(tilewright_python PRIVATE ${TILEWRIGHT_LINK_OPTIONS}
+    -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/module.map)
   set_target_properties(tilewright_python PROPERTIES PREFIX "" OUTPUT_NAME "_C" SUFFIX ${module_suffix}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     NO_SYSTEM_FROM_IMPORTED ON  # the same commands, so ccache's results, for a core built here and one brought along
