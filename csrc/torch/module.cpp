@@ -5,6 +5,7 @@
 #include "runtime/cuda_driver.h"
 #include "support/options.h"
 #include "torch/compiled.h"
+#include "torch/interpreter.h"
 #include "torch/python_values.h"
 
 namespace tilewright {
@@ -120,6 +121,7 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("compile", &compile, py::arg("text"), py::arg("options"), py::arg("hosts"), py::arg("device"));
   m.def("options_table", &options_table);
+  m.def("interpret", &interpret_text, py::arg("text"), py::arg("inputs"), py::arg("symbols"), py::arg("mode"));
 }
 
 }  // namespace tilewright
