@@ -27,7 +27,7 @@ KernelCode generate(const Graph& body, const Schedule& schedule, const std::stri
     std::unique_ptr<llvm::Module> module = family.build(context, *made.program, schedule, ctx.gpu);
     KernelCode code;
     code.entry = module->getName().str();
-    LoweredModule lowered = lower_to_ptx(std::move(module), arch);
+    LoweredModule lowered = lower_to_ptx(std::move(module), arch, /*with_llvm_ir=*/static_cast<bool>(ctx.dump));
     code.ptx = std::move(lowered.ptx);
     code.llvm_ir = std::move(lowered.llvm_ir);
     return code;

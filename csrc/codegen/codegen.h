@@ -18,7 +18,7 @@ namespace tilewright {
 struct KernelCode {
   std::string entry;  // name of the .entry
   std::string ptx;
-  std::string llvm_ir;
+  std::string llvm_ir;  // empty unless the context dumps
 };
 
 // `arch` is sm_80, sm_86, sm_89 or sm_90a. Thread-safe: each call has its own LLVMContext.

@@ -39,6 +39,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& arch
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, error);
   TW_CHECK(target) << error;
   llvm::TargetOptions options;  // its default makes FMAs only where instructions say `contract`
+  options.MCOptions.AsmVerbose = false;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       kTriple, arch, "+ptx85", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
@@ -79,7 +80,7 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
 
 }  // namespace
 
-LoweredModule lower_to_ptx(std::unique_ptr<llvm::Module> module, const std::string& arch) {
+LoweredModule lower_to_ptx(std::unique_ptr<llvm::Module> module, const std::string& arch, bool with_llvm_ir) {
   const auto machine = make_target_machine(arch);
   module->setTargetTriple(kTriple);
   module->setDataLayout(machine->createDataLayout());
@@ -94,7 +95,7 @@ LoweredModule lower_to_ptx(std::unique_ptr<llvm::Module> module, const std::stri
 
   LoweredModule result;
   llvm::raw_string_ostream ir(result.llvm_ir);
-  module->print(ir, nullptr);
+  if (with_llvm_ir) module->print(ir, nullptr);
   llvm::SmallString<0> ptx;
   llvm::raw_svector_ostream out(ptx);
   llvm::legacy::PassManager emit;

@@ -83,8 +83,9 @@ void choose_rows(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
     threads = ceil_power(steps);
   } else {
     for (int64_t t : {32, 64, 128, 256, 512, 1024}) {
-      // Four vectors a thread hide latency with few threads; longer rows take more a thread.
-      const int64_t wanted = t >= 128 ? 8 : 4;
+      // Four vectors a thread hide latency with few threads, two do where nothing of the row is written; the longest
+      // rows take more.
+      const int64_t wanted = t == kMaxThreads ? 8 : f.reads_only && t <= 256 ? 2 : 4;
       if (fits(t) && ceil_quotient(steps, t) <= wanted) {
         threads = t;
         break;
@@ -93,8 +94,8 @@ void choose_rows(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   }
   s.looped = threads == 0;
   if (s.looped) {
-    s.threads = steps >= 4096 ? 1024 : steps >= 1024 ? 512 : 256;
-    s.vectors = static_cast<int>(std::clamp<int64_t>(ceil_quotient(steps, s.threads), 1, 4));
+    s.threads = steps >= 1024 ? 512 : 256;
+    s.vectors = static_cast<int>(std::clamp<int64_t>(ceil_quotient(steps, s.threads), 1, f.looped_stages == 1 ? 2 : 4));
     s.rows = 1;
   } else {
     s.threads = static_cast<int>(threads);
@@ -125,7 +126,8 @@ void choose_split(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   if (blocks * 2 > wanted) return;
   const int64_t steps = s.columns ? f.length : ceil_quotient(f.length, s.vec);
   const int64_t turn = int64_t{s.threads} * s.vectors;
-  const int64_t split = std::min<int64_t>({wanted / blocks, steps / (2 * turn), 4096});
+  // Each thread of the last block joins some 16 partial results: more cost more than they save.
+  const int64_t split = std::min<int64_t>({wanted / blocks, steps / (2 * turn), int64_t{16} * s.threads});
   if (split < 2) return;
   s.split = static_cast<int>(split);
   s.looped = true;

@@ -19,8 +19,8 @@ namespace tilewright {
 //   KernelRunner runner("graph @k(%0: f32[s0]) -> f32[s0] ...");
 //   runner.check({{"s0", 1000}});     // every candidate whose condition holds
 struct KernelRunner {
-  explicit KernelRunner(const std::string& text, const std::string& arch = "sm_90a")
-      : body(parse_graph(text)), arch(arch) {
+  explicit KernelRunner(const std::string& text, const std::string& arch = "sm_90a") : KernelRunner(parse_graph(text), arch) {}
+  explicit KernelRunner(Graph graph, const std::string& arch = "sm_90a") : body(std::move(graph)), arch(arch) {
     context.gpu = *default_gpu_of(arch);
     proposal = propose(body, context);
   }
@@ -125,8 +125,10 @@ struct KernelRunner {
 
   // All candidates whose condition holds at these sizes. `shift` elements misalign every tensor.
   void check(const Symbols& symbols, Tolerance extra = {}, int64_t shift = 0, uint64_t seed = 1) const {
+    check(symbols, random_inputs(body, symbols, seed), extra, shift);
+  }
+  void check(const Symbols& symbols, const std::vector<InterpValue>& inputs, Tolerance extra = {}, int64_t shift = 0) const {
     for (const std::string& why : proposal.why_none) ADD_FAILURE() << "no kernel: " << why;
-    const std::vector<InterpValue> inputs = random_inputs(body, symbols, seed);
     InterpOptions options;
     options.symbols = symbols;
     const std::vector<InterpValue> expected = interpret(body, inputs, options);
