@@ -6,6 +6,7 @@
 #include "compiler/build_plan.h"
 #include "compiler/generated_kernels.h"
 #include "compiler/pipeline.h"
+#include "fusion/report.h"
 
 namespace tilewright {
 
@@ -96,6 +97,7 @@ class KernelMaker {
     for (;;) {
       Partition partition = stages.run("fusion", [&] {
         return tilewright::partition(graph_, source_, ctx_, [this](const Graph& body, const Context& ctx) {
+          if (rejected_.empty()) return propose(body, ctx);
           if (auto it = rejected_.find(print(body)); it != rejected_.end()) return Proposal{{}, {it->second}};
           return propose(body, ctx);
         });
@@ -178,6 +180,7 @@ std::shared_ptr<CompiledGraph> compile_graph(std::string_view text, const Contex
   KernelMaker maker(graph, source, ctx, *result);
   const Partition partition = maker.run(stages);
   require_valid<InternalError>(verify(result->plan), "the plan is not valid");
+  result->report_json = to_json(make_report(partition, source, ctx));
   if (stages.dumps()) {
     stages.dump("fusion", ".txt", print(partition));
     stages.dump("plan", ".txt", print(result->plan));

@@ -35,6 +35,8 @@ constexpr CallFacts maybe_copy() { return {.efficiency = 0.9, .may_alias = true}
 // Sorted by name. Efficiencies are those of PyTorch's kernels on an H200 against a copy of the same bytes: softmax of
 // 16384 x 4096 in bf16 takes 212 us where the bytes need 63, layer_norm 108, a row sum 47 where they need 31.
 constexpr auto kRows = std::to_array<Row>({
+    {"aten._batch_norm_with_update", memory(0.4, 1.5)},
+    {"aten._batch_norm_with_update_functional", memory(0.4, 1.5)},
     {"aten._efficient_attention_backward", attention(2.5, 2)},
     {"aten._efficient_attention_forward", attention()},
     {"aten._flash_attention_backward", attention(2.5, 2)},
@@ -44,6 +46,9 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten._local_scalar_dense", host_read()},
     {"aten._log_softmax", memory(0.35)},
     {"aten._log_softmax_backward_data", memory(0.4)},
+    {"aten._native_batch_norm_legit", memory(0.4, 1.5)},
+    {"aten._native_batch_norm_legit_functional", memory(0.4, 1.5)},
+    {"aten._native_batch_norm_legit_no_training", memory(0.7)},
     {"aten._reshape_alias", view()},
     {"aten._scaled_dot_product_cudnn_attention", attention()},
     {"aten._scaled_dot_product_cudnn_attention_backward", attention(2.5, 2)},
@@ -51,6 +56,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten._scaled_dot_product_efficient_attention_backward", attention(2.5, 2)},
     {"aten._scaled_dot_product_flash_attention", attention()},
     {"aten._scaled_dot_product_flash_attention_backward", attention(2.5, 2)},
+    {"aten._scaled_dot_product_flash_attention_for_cpu", attention()},
+    {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attention(2.5, 2)},
     {"aten._scaled_mm", matmul()},
     {"aten._softmax", memory(0.35)},
     {"aten._softmax_backward_data", memory(0.4)},

@@ -13,7 +13,7 @@ constexpr double kUs = 1e6;
 // A step that only Python can run: the GIL, argument boxing, and PyTorch's eager interpreter of an FX subgraph.
 constexpr double kHostStepUs = 40;
 // A metadata-only operator costs no launch, but still a way through the dispatcher.
-constexpr double kViewShareOfCall = 0.4;
+constexpr double kViewShareOfCall = 0.2;
 // PyTorch's kernels between different memory orders, of the rate they reach otherwise: 496 us for a transposing relu
 // of 16384 x 4096 in bf16, where two copies take 137.
 constexpr double kTransposingEfficiency = 0.15;

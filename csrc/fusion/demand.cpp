@@ -91,8 +91,10 @@ class DemandBuilder {
         need(value);
         continue;
       }
+      // The passes made one view of several, or none of a call's value.
       const int maker = index_.source_id(operand->node);
-      if (!given_back_[maker] && !demand_.origin_runs[maker]) {
+      const bool is_view = operand->node->is_call() && call_facts(operand->node->callee).kind == CallKind::kView;
+      if (!is_view && !given_back_[maker] && !demand_.origin_runs[maker]) {
         demand_.drawn_in.emplace_back(maker, "no kernel makes %" + operand->name + ", which a call needs");
       }
       run_origin(maker);

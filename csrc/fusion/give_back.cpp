@@ -40,11 +40,56 @@ std::vector<int> origins_of(int cluster, const Units& units, const Clusters& clu
   return {chosen.begin(), chosen.end()};
 }
 
+namespace {
+
+double eager_us(int origin, const SourceIndex& index, const GpuFacts& gpu) {
+  return price_call(*index.source_nodes()[origin], index.source().symbols(), gpu).time.total_us();
+}
+
+// Kernels that share operators are weighed together against these. Where they lose, the operators of the kernel that
+// loses most go back, and the next round weighs what is left: a fast kernel beside a slow one may stay.
+void append_losers(const SourceIndex& index, const Units& units, const Clusters& clusters, const Fuser& fuser,
+                   const GpuFacts& gpu, const std::vector<int>& kernels, std::vector<GivenBack>& found) {
+  std::map<int, std::vector<int>> kernels_of;  // of an origin
+  Components components(static_cast<size_t>(units.size()));
+  for (int kernel : kernels) {
+    for (int origin : origins_of(kernel, units, clusters, index)) kernels_of[origin].push_back(kernel);
+  }
+  for (const auto& [origin, of] : kernels_of) {
+    for (int kernel : of) components.join(of.front(), kernel);
+  }
+  struct Worst {
+    double gain_us = 0, loss_us = 0;
+    int kernel = -1;
+  };
+  std::map<int, Worst> of_component;
+  for (int kernel : kernels) {
+    const std::vector<int> origins = origins_of(kernel, units, clusters, index);
+    if (origins.empty()) continue;
+    double loss_us = fuser.evaluate(kernel).time.total_us();
+    for (int origin : origins) loss_us -= eager_us(origin, index, gpu) / static_cast<double>(kernels_of[origin].size());
+    Worst& worst = of_component[components.find(kernel)];
+    worst.gain_us -= loss_us;
+    if (worst.kernel < 0 || loss_us > worst.loss_us) worst.loss_us = loss_us, worst.kernel = kernel;
+  }
+  for (const auto& [root, worst] : of_component) {
+    if (worst.gain_us >= 0) continue;
+    GivenBack given{origins_of(worst.kernel, units, clusters, index), "its kernels are slower than PyTorch's own"};
+    std::set<int> concerned;
+    for (int origin : given.origins) {
+      given.eager_us += eager_us(origin, index, gpu);
+      concerned.insert(kernels_of[origin].begin(), kernels_of[origin].end());
+    }
+    for (int kernel : concerned) given.kernels_us += fuser.evaluate(kernel).time.total_us();
+    found.push_back(std::move(given));
+  }
+}
+
+}  // namespace
+
 std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& units, const Clusters& clusters,
                                        const Fuser& fuser, const GpuFacts& gpu, bool must_gain) {
   std::vector<GivenBack> found;
-  Components components(units.size());
-  std::map<int, int> cluster_of_origin;
   std::vector<int> kernels;
   for (int cluster : clusters.in_order()) {
     if (!fuser.is_native(cluster)) continue;
@@ -55,32 +100,13 @@ std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& un
       TW_CHECK(!origins.empty()) << "no kernel for " << node.info().text << " (%" << node.results[0]->name
                                  << "), which came from no call: " << evaluation.verdict.why_not;
       found.push_back({origins, evaluation.verdict.why_not});
-      for (int origin : origins) {
-        found.back().eager_us +=
-            price_call(*index.source_nodes()[origin], index.source().symbols(), gpu).time.total_us();
-      }
+      for (int origin : origins) found.back().eager_us += eager_us(origin, index, gpu);
       continue;
     }
     kernels.push_back(cluster);
-    for (int origin : origins) {
-      const auto [at, is_new] = cluster_of_origin.emplace(origin, cluster);
-      if (!is_new) components.join(at->second, cluster);
-    }
   }
   if (!must_gain) return found;
-
-  std::map<int, GivenBack> sums;
-  for (int cluster : kernels) sums[components.find(cluster)].kernels_us += fuser.evaluate(cluster).time.total_us();
-  for (const auto& [origin, cluster] : cluster_of_origin) {
-    GivenBack& sum = sums[components.find(cluster)];
-    sum.origins.push_back(origin);
-    sum.eager_us += price_call(*index.source_nodes()[origin], index.source().symbols(), gpu).time.total_us();
-  }
-  for (auto& [root, sum] : sums) {
-    if (sum.origins.empty() || sum.kernels_us <= sum.eager_us) continue;
-    sum.why = "its kernels are slower than PyTorch's own";
-    found.push_back(std::move(sum));
-  }
+  append_losers(index, units, clusters, fuser, gpu, kernels, found);
   return found;
 }
 

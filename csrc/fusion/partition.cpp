@@ -39,7 +39,7 @@ class Partitioner {
     give_back_unfit();
     // Giving back changes what is left to fuse; a later round rarely finds more. Where no family takes a kernel it must
     // go on, where one is only slow it need not.
-    constexpr int kRoundsForSpeed = 3;
+    constexpr int kRoundsForSpeed = 8;
     for (int round = 0;; ++round) {
       const Demand demanded = settled_demand();
       evaluator_.set_provided(demanded.provided);
