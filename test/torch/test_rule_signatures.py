@@ -41,7 +41,7 @@ def parse_default(text):
     return float(text)
 
 
-@pytest.mark.parametrize("name, parameters", heads())
+@pytest.mark.parametrize("name, parameters", list(heads()))
 def test_head_is_the_schema(name, parameters):
     namespace, op, overload = name.split(".")
     schema = getattr(getattr(getattr(torch.ops, namespace), op), overload)._schema
