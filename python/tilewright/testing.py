@@ -144,12 +144,12 @@ def split_list(text: str) -> list[str]:
 
 # ---- stand-ins ----
 
-library = torch.library.Library("tilewright_testing", "DEF")
-library.define(
+library = torch.library.Library("tilewright_testing", "DEF")  # type: ignore[no-untyped-call]
+library.define(  # type: ignore[no-untyped-call]
     "cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
     "bool training, float average, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)"
 )
-library.define(
+library.define(  # type: ignore[no-untyped-call]
     "cudnn_batch_norm_backward(Tensor input, Tensor grad_output, Tensor weight, Tensor? running_mean, "
     "Tensor? running_var, Tensor? save_mean, Tensor? save_var, float epsilon, Tensor reserve) "
     "-> (Tensor, Tensor, Tensor)"
@@ -172,5 +172,5 @@ def batch_norm_backward(
     return result
 
 
-library.impl("cudnn_batch_norm", batch_norm, "CPU")
-library.impl("cudnn_batch_norm_backward", batch_norm_backward, "CPU")
+library.impl("cudnn_batch_norm", batch_norm, "CPU")  # type: ignore[no-untyped-call]
+library.impl("cudnn_batch_norm_backward", batch_norm_backward, "CPU")  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The imported text: every operator whole, sizes as expressions, writes into parameters, host steps for Python's own."""
+"""The imported text: operators whole, sizes as expressions, writes into parameters, host steps for Python's own."""
 
 import re
 
