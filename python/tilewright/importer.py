@@ -39,7 +39,7 @@ CAPTURE_ONLY = {
     torch.ops.aten.sym_constrain_range.default,
     torch.ops.aten.sym_constrain_range_for_size.default,
 }
-# The hint of a symbol without a source in the inputs.
+# The hint of a symbol without a source in the inputs, where its range allows it.
 UNBACKED_HINT = 64
 
 
@@ -257,8 +257,9 @@ class Importer:
         bounds = env.var_to_range.get(symbol) if env is not None else None
         lower, upper = (clamped(bounds.lower), clamped(bounds.upper)) if bounds is not None else (INT64_MIN, INT64_MAX)
         hint = known_hint(env, symbol)
+        guess = max(lower, min(UNBACKED_HINT, upper))
         top = "inf" if upper == INT64_MAX else upper
-        text = f"{symbol_name(symbol)} = {UNBACKED_HINT if hint is None else hint} in [{lower}, {top}]"
+        text = f"{symbol_name(symbol)} = {guess if hint is None else hint} in [{lower}, {top}]"
         if (divisor := known_divisor(env, symbol)) > 1:
             text += f" div {divisor}"
         return text + (" unbacked" if hint is None else "")
