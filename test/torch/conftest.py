@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 os.environ.setdefault("TILEWRIGHT_STRICT", "1")
 os.environ.setdefault("TILEWRIGHT_KERNELS", "generate")
 if not torch.cuda.is_available():
@@ -35,7 +36,7 @@ def golden(request):
     """Compares a text with test/torch/golden/<name>; TILEWRIGHT_BLESS=1 rewrites the file instead."""
 
     def compare(name: str, text: str) -> None:
-        path = Path(__file__).parent / "golden" / name
+        path = HERE / "golden" / name
         if os.environ.get("TILEWRIGHT_BLESS") == "1":
             path.write_text(text)
         assert path.exists(), f"no golden {path}; TILEWRIGHT_BLESS=1 writes it"
