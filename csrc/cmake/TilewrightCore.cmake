@@ -39,7 +39,7 @@ endif()
 add_library(tilewright_core SHARED ${core_objects})
 target_include_directories(tilewright_core PUBLIC ${tilewright_include_dirs})
 target_link_options(tilewright_core PRIVATE ${TILEWRIGHT_LINK_OPTIONS} -Wl,-z,defs
-  -Wl,--version-script=${CMAKE_SOURCE_DIR}/csrc/cmake/core.map -Wl,-s)
+  -Wl,--version-script=${CMAKE_SOURCE_DIR}/csrc/cmake/core.map -Wl,-s -Wl,-z,defs)
 target_link_libraries(tilewright_core PRIVATE -L${LLVM_LIB_DIR} ${LLVM_LIBS} -l:libz.a -l:libzstd.a
   Threads::Threads ${CMAKE_DL_LIBS})
 set_property(TARGET tilewright_core APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/cmake/core.map)
