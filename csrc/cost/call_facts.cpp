@@ -23,24 +23,35 @@ constexpr CallFacts matmul(double passes = 1, int kernels = 1) {
 constexpr CallFacts convolution(double passes = 1, int kernels = 1) {
   return {.kind = CallKind::kConvolution, .efficiency = 0.5, .passes = passes, .kernels = kernels};
 }
-constexpr CallFacts attention(double passes = 1, int kernels = 1) {
-  return {.kind = CallKind::kAttention, .efficiency = 0.5, .passes = passes, .kernels = kernels};
+// It may drop out, which draws random numbers.
+constexpr CallFacts attention() { return {.kind = CallKind::kAttention, .efficiency = 0.5, .pure = false}; }
+constexpr CallFacts attention_backward() {
+  return {.kind = CallKind::kAttention, .efficiency = 0.5, .passes = 2.5, .kernels = 2};
 }
 constexpr CallFacts gather() { return {.kind = CallKind::kGather, .efficiency = 0.6}; }
 constexpr CallFacts random(double efficiency = 0.6) { return {.efficiency = efficiency, .pure = false}; }
 constexpr CallFacts host_read() { return {.kind = CallKind::kHostRead, .efficiency = 1, .kernels = 0, .pure = false}; }
+constexpr CallFacts assertion() { return {.efficiency = 1, .kernels = 0, .pure = false}; }
 // A copy, or the operand itself where it already is what was asked for.
 constexpr CallFacts maybe_copy() { return {.efficiency = 0.9, .may_alias = true}; }
 
 // Sorted by name. Efficiencies are those of PyTorch's kernels on an H200 against a copy of the same bytes: softmax of
 // 16384 x 4096 in bf16 takes 212 us where the bytes need 63, layer_norm 108, a row sum 47 where they need 31.
 constexpr auto kRows = std::to_array<Row>({
+    {"aten._assert_async", assertion()},
+    {"aten._assert_scalar", assertion()},
+    {"aten._assert_tensor_metadata", assertion()},
     {"aten._batch_norm_with_update", memory(0.4, 1.5)},
     {"aten._batch_norm_with_update_functional", memory(0.4, 1.5)},
-    {"aten._efficient_attention_backward", attention(2.5, 2)},
+    {"aten._efficient_attention_backward", attention_backward()},
     {"aten._efficient_attention_forward", attention()},
-    {"aten._flash_attention_backward", attention(2.5, 2)},
+    {"aten._flash_attention_backward", attention_backward()},
     {"aten._flash_attention_forward", attention()},
+    {"aten._functional_assert_async", assertion()},
+    {"aten._functional_assert_scalar", assertion()},
+    {"aten._functional_sym_constrain_range", assertion()},
+    {"aten._functional_sym_constrain_range_for_size", assertion()},
+    {"aten._fused_dropout", random()},
     {"aten._fused_rms_norm", memory(0.6)},
     {"aten._fused_rms_norm_backward", memory(0.5, 1, 2)},
     {"aten._local_scalar_dense", host_read()},
@@ -49,18 +60,21 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten._native_batch_norm_legit", memory(0.4, 1.5)},
     {"aten._native_batch_norm_legit_functional", memory(0.4, 1.5)},
     {"aten._native_batch_norm_legit_no_training", memory(0.7)},
+    {"aten._print", assertion()},
     {"aten._reshape_alias", view()},
+    {"aten._sample_dirichlet", random(0.2)},
     {"aten._scaled_dot_product_cudnn_attention", attention()},
-    {"aten._scaled_dot_product_cudnn_attention_backward", attention(2.5, 2)},
+    {"aten._scaled_dot_product_cudnn_attention_backward", attention_backward()},
     {"aten._scaled_dot_product_efficient_attention", attention()},
-    {"aten._scaled_dot_product_efficient_attention_backward", attention(2.5, 2)},
+    {"aten._scaled_dot_product_efficient_attention_backward", attention_backward()},
     {"aten._scaled_dot_product_flash_attention", attention()},
-    {"aten._scaled_dot_product_flash_attention_backward", attention(2.5, 2)},
+    {"aten._scaled_dot_product_flash_attention_backward", attention_backward()},
     {"aten._scaled_dot_product_flash_attention_for_cpu", attention()},
-    {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attention(2.5, 2)},
+    {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attention_backward()},
     {"aten._scaled_mm", matmul()},
     {"aten._softmax", memory(0.35)},
     {"aten._softmax_backward_data", memory(0.4)},
+    {"aten._standard_gamma", random(0.2)},
     {"aten._to_copy", memory(0.9)},
     {"aten._unsafe_index", gather()},
     {"aten._unsafe_view", view()},
@@ -68,11 +82,14 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.addmm", matmul()},
     {"aten.addmv", matmul()},
     {"aten.alias", view()},
+    {"aten.alpha_dropout", random()},
     {"aten.as_strided", view()},
     {"aten.baddbmm", matmul()},
     {"aten.bernoulli", random()},
+    {"aten.binomial", random(0.2)},
     {"aten.bmm", matmul()},
     {"aten.cat", memory(0.85)},
+    {"aten.cauchy", random()},
     {"aten.chunk", view()},
     {"aten.contiguous", maybe_copy()},
     {"aten.conv1d", convolution()},
@@ -93,15 +110,19 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.embedding_dense_backward", memory(0.3, 1, 3)},
     {"aten.expand", view()},
     {"aten.expand_as", view()},
+    {"aten.exponential", random()},
+    {"aten.feature_dropout", random()},
     {"aten.gather", gather()},
     {"aten.gelu", memory(0.55)},
     {"aten.gelu_backward", memory(0.55)},
+    {"aten.geometric", random()},
     {"aten.imag", view()},
     {"aten.index", gather()},
     {"aten.index_select", gather()},
     {"aten.item", host_read()},
     {"aten.lift_fresh", view()},
     {"aten.linear", matmul()},
+    {"aten.log_normal", random()},
     {"aten.matmul", matmul()},
     {"aten.mean", memory(0.68)},
     {"aten.miopen_batch_norm", memory(0.5, 1.5)},
@@ -121,18 +142,20 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.normal", random()},
     {"aten.normal_functional", random()},
     {"aten.permute", view()},
+    {"aten.poisson", random(0.2)},
     {"aten.rand", random()},
     {"aten.rand_like", random()},
     {"aten.randint", random()},
     {"aten.randint_like", random()},
     {"aten.randn", random()},
     {"aten.randn_like", random()},
+    {"aten.random", random()},
     {"aten.randperm", random(0.2)},
     {"aten.real", view()},
     {"aten.reshape", maybe_copy()},
     {"aten.rrelu_with_noise", random()},
     {"aten.rrelu_with_noise_functional", random()},
-    {"aten.scaled_dot_product_attention", {.kind = CallKind::kAttention, .efficiency = 0.5, .pure = false}},
+    {"aten.scaled_dot_product_attention", attention()},
     {"aten.select", view()},
     {"aten.slice", view()},
     {"aten.sort", memory(0.05, 1, 6)},
@@ -141,6 +164,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.squeeze", view()},
     {"aten.sum", memory(0.68)},
     {"aten.swapaxes", view()},
+    {"aten.sym_constrain_range", assertion()},
+    {"aten.sym_constrain_range_for_size", assertion()},
     {"aten.t", view()},
     {"aten.tensor_split", view()},
     {"aten.topk", memory(0.1, 1, 3)},
@@ -156,9 +181,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.view_as", view()},
     {"aten.view_as_complex", view()},
     {"aten.view_as_real", view()},
-    // Which kernel attention picks, and whether it draws random numbers, is known when it runs.
-    {"tilewright.attention", {.kind = CallKind::kAttention, .efficiency = 0.5, .pure = false}},
-    {"tilewright.attention_backward", attention(2.5, 2)},
+    {"tilewright.attention", attention()},
+    {"tilewright.attention_backward", attention_backward()},
 });
 static_assert(std::is_sorted(kRows.begin(), kRows.end(), [](const Row& a, const Row& b) { return a.name < b.name; }));
 
@@ -186,6 +210,12 @@ const CallFacts& call_facts(std::string_view callee) {
   const std::string_view overload = callee.substr(std::min(name.size(), callee.size()));
   if (is_in_place(name) || overload == ".out") return kInPlace;
   return name.starts_with("aten.") || name.starts_with("prims.") ? kPyTorch : kForeign;
+}
+
+bool has_effects(const Node& node) {
+  const bool gives_nothing = std::all_of(node.results.begin(), node.results.end(),
+                                         [](const auto& result) { return result->type.kind == TypeKind::kNone; });
+  return !node.is_call() || gives_nothing || !call_facts(node.callee).pure;
 }
 
 std::string base_name(std::string_view callee) {

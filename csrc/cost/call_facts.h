@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "ir/graph.h"
+
 namespace tilewright {
 
 // What the cost model and fusion know of PyTorch's operators by name: one row an operator in call_facts.cpp. An
@@ -32,6 +34,10 @@ struct CallFacts {
 
 // `callee` as in the text of a call: "aten.mm.default".
 const CallFacts& call_facts(std::string_view callee);
+
+// The call or host step must run where it stands among others of its kind, whether or not its results are used: it
+// draws random numbers, writes, asserts, reads the GPU from the host, is Python's or unknown.
+bool has_effects(const Node& node);
 
 // "layer_norm" of "aten.layer_norm.default", for display.
 std::string base_name(std::string_view callee);

@@ -40,8 +40,7 @@ std::vector<const Value*> values_between(int from, int to, const Units& units, c
 
 std::string why_kept(const Node& call) {
   if (!call.is_call()) return "only Python can run it";
-  const CallFacts& facts = call_facts(call.callee);
-  switch (facts.kind) {
+  switch (call_facts(call.callee).kind) {
     case CallKind::kView:
       return "no kernel: its result is a view";
     case CallKind::kMatmul:
@@ -53,7 +52,7 @@ std::string why_kept(const Node& call) {
     case CallKind::kHostRead:
       return "it reads the GPU's memory from the host";
     default:
-      return facts.pure ? "no rule expands it" : "no rule expands it, and it has effects beside its result";
+      return has_effects(call) ? "it has effects beside its results" : "no rule expands it";
   }
 }
 

@@ -25,8 +25,9 @@ class DemandBuilder {
   }
 
   Demand build() {
+    const std::set<std::string> unbacked = unbacked_symbols(index_.graph());
     for (const Node* node : index_.nodes()) {
-      if (!is_native(node) && !(node->is_call() && call_facts(node->callee).pure)) run_call(node);
+      if (!is_native(node) && (has_effects(*node) || !mentioned_symbols(*node, unbacked).empty())) run_call(node);
     }
     for (const Output& output : index_.graph().outputs()) need(output.value);
     while (!work_.empty()) {
@@ -107,6 +108,27 @@ class DemandBuilder {
   std::vector<const Node*> work_;
 };
 
+void mention(const Expr& e, const std::set<std::string>& symbols, std::set<std::string>& found) {
+  for (const std::string& symbol : e.symbols()) {
+    if (symbols.count(symbol)) found.insert(symbol);
+  }
+}
+void mention(const std::vector<Expr>& all, const std::set<std::string>& symbols, std::set<std::string>& found) {
+  for (const Expr& e : all) mention(e, symbols, found);
+}
+void mention(const Type& type, const std::set<std::string>& symbols, std::set<std::string>& found) {
+  mention(type.shape, symbols, found);
+  if (type.strides) mention(*type.strides, symbols, found);
+  if (type.value) mention(*type.value, symbols, found);
+  for (const Type& element : type.elements) mention(element, symbols, found);
+}
+void mention(const Arg& arg, const std::set<std::string>& symbols, std::set<std::string>& found) {
+  if (const auto* e = std::get_if<Expr>(&arg.data)) mention(*e, symbols, found);
+  if (const auto* list = std::get_if<Arg::List>(&arg.data)) {
+    for (const Arg& element : *list) mention(element, symbols, found);
+  }
+}
+
 Verdict fits_kernels(const Type& type, bool is_operand) {
   if (!type.is_tensor()) return Verdict::yes();
   if (!has_kernels(type.dtype)) return Verdict::no(std::string("no kernels for element type ") + name(type.dtype));
@@ -167,6 +189,27 @@ bool SourceIndex::is_metadata(const Value* value) const {
 
 Demand demand(const SourceIndex& index, const std::vector<char>& given_back) {
   return DemandBuilder(index, given_back).build();
+}
+
+std::set<std::string> unbacked_symbols(const Graph& graph) {
+  std::set<std::string> out;
+  for (const Symbol& symbol : graph.symbols().symbols()) {
+    if (symbol.unbacked) out.insert(symbol.name);
+  }
+  return out;
+}
+
+std::set<std::string> mentioned_symbols(const Node& node, const std::set<std::string>& symbols) {
+  std::set<std::string> found;
+  if (symbols.empty()) return found;
+  for (const auto& result : node.results) mention(result->type, symbols, found);
+  for (const Arg& arg : node.args) mention(arg, symbols, found);
+  for (const auto& [name, arg] : node.kwargs) mention(arg, symbols, found);
+  for (const auto& [name, attr] : node.attrs) {
+    if (const auto* e = std::get_if<Expr>(&attr)) mention(*e, symbols, found);
+    if (const auto* all = std::get_if<std::vector<Expr>>(&attr)) mention(*all, symbols, found);
+  }
+  return found;
 }
 
 Verdict fits_kernels(const Node& node) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -48,6 +49,11 @@ struct Demand {
   std::vector<std::pair<int, std::string>> drawn_in;
 };
 Demand demand(const SourceIndex& index, const std::vector<char>& given_back);
+
+// Symbols that no input gives: a call binds them when it runs.
+std::set<std::string> unbacked_symbols(const Graph& graph);
+// Those that the node's results are sized by or its arguments contain, of `symbols`.
+std::set<std::string> mentioned_symbols(const Node& node, const std::set<std::string>& symbols);
 
 // The native node can be part of a kernel: its element types have kernels and its tensors lie on the target.
 Verdict fits_kernels(const Node& node);

@@ -1,7 +1,7 @@
 #include "fusion/units.h"
 
 #include <algorithm>
-#include <tuple>
+#include <map>
 #include <unordered_set>
 
 #include "cost/call_facts.h"
@@ -33,6 +33,7 @@ Units::Units(const SourceIndex& index, const Demand& demand) : index_(index), de
     link_operands(unit);
   }
   keep_effects_in_order();
+  keep_sizes_in_order();
 }
 
 void Units::add_units() {
@@ -135,10 +136,29 @@ void Units::keep_effects_in_order() {
   int last = -1;
   for (int unit = 0; unit < size(); ++unit) {
     const Unit& u = units_[unit];
-    if (u.kind == Unit::Kind::kNative) continue;
-    if (u.node->is_call() && call_facts(u.node->callee).pure) continue;
+    if (u.kind == Unit::Kind::kNative || !has_effects(*u.node)) continue;
     link(last, unit);
     last = unit;
+  }
+}
+
+// A size that a call binds when it runs is known only after it, to those that do not read its results too.
+void Units::keep_sizes_in_order() {
+  const std::set<std::string> unbacked = unbacked_symbols(index_.graph());
+  if (unbacked.empty()) return;
+  std::vector<std::set<std::string>> mentioned;
+  std::map<std::string, int> bound_by;
+  for (int unit = 0; unit < size(); ++unit) {
+    const Unit& u = units_[unit];
+    mentioned.push_back(mentioned_symbols(*u.node, unbacked));
+    for (const Node* node : u.free_nodes) mentioned.back().merge(mentioned_symbols(*node, unbacked));
+    if (u.kind == Unit::Kind::kNative) continue;
+    for (const std::string& symbol : mentioned.back()) bound_by.emplace(symbol, unit);
+  }
+  for (int unit = 0; unit < size(); ++unit) {
+    for (const std::string& symbol : mentioned[unit]) {
+      if (const auto at = bound_by.find(symbol); at != bound_by.end()) link(at->second, unit);
+    }
   }
 }
 

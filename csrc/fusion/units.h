@@ -42,6 +42,7 @@ class Units {
   void link(int from, int to);
   void link_operands(int unit);
   void keep_effects_in_order();
+  void keep_sizes_in_order();
   int source_maker(const Value* source_value) const;
 
   const SourceIndex& index_;

@@ -174,6 +174,57 @@ graph @g(%x: f32[8, 8]) -> f32[8, 8]
   EXPECT_EQ(p.steps[0].node->callee, "aten.bernoulli.p");
 }
 
+TEST(Partition, CallsWithoutResultRunInOrder) {
+  const Pair pair = read(R"(
+graph @source(%x: f32[8]) -> f32[8]
+{
+  %r = call aten.bernoulli.p(%x, 0.5) : f32[8] strides [1]
+  call aten._assert_async.msg(%r, "no")
+  %q = call aten.bernoulli.p(%x, 0.5) : f32[8] strides [1]
+  return %q
+}
+graph @g(%x: f32[8]) -> f32[8]
+{
+  %r = call aten.bernoulli.p(%x, 0.5) : f32[8] strides [1] from [0]
+  call aten._assert_async.msg(%r, "no") from [1]
+  %q = call aten.bernoulli.p(%x, 0.5) : f32[8] strides [1] from [2]
+  return %q
+}
+)");
+  const Partition p = partition(pair.graph, pair.source, context(), fake_propose);
+  ASSERT_EQ(p.steps.size(), 3U);
+  EXPECT_EQ(p.steps[1].node->callee, "aten._assert_async.msg");
+}
+
+TEST(Partition, SizesBoundByCallsAreKnownBefore) {
+  // %f reads nothing of the call, but is as large as it says; %m, which is in front of it, must not pull it there.
+  const Pair pair = read(R"(
+graph @source(%x: f32[8], %w: f32[8, 8]) -> (f32[8, 8], f32[u0])
+  symbols (u0 = 4 in [0, 8] unbacked)
+{
+  %m = call aten.mm.default(%w, %w) : f32[8, 8] strides [8, 1]
+  %n = call aten.count_nonzero.default(%x) : i64[] strides []
+  %u = call aten._local_scalar_dense.default(%n) : int = u0
+  %f = call aten.full.default([u0], 1.0) : f32[u0] strides [1]
+  return %m, %f
+}
+graph @g(%x: f32[8], %w: f32[8, 8]) -> (f32[8, 8], f32[u0])
+  symbols (u0 = 4 in [0, 8] unbacked)
+{
+  %c = constant dtype f32 value 1.0 from [3]
+  %f = full %c shape [u0] : f32[u0] strides [1] from [3]
+  %m = call aten.mm.default(%w, %w) : f32[8, 8] strides [8, 1] from [0]
+  %n = call aten.count_nonzero.default(%x) : i64[] strides [] from [1]
+  %u = call aten._local_scalar_dense.default(%n) : int = u0 from [2]
+  return %m, %f
+}
+)");
+  // Where the maker stands after its user, the text is not valid in that order; a pass may still leave it so.
+  const Partition p = partition(pair.graph, pair.source, context("generate"), fake_propose);
+  ASSERT_EQ(p.steps.size(), 4U);
+  EXPECT_EQ(p.steps[3].kind, PartitionStep::Kind::kGroup);
+}
+
 TEST(Partition, VariantsKeepTheFamilysOrderWithoutTheBeaten) {
   const Pair pair = read(kAbsNeg);
   const Proposer three = [](const Graph& body, const Context& ctx) {
