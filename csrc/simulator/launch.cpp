@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kSlice = 16384;       // instructions before another warp's turn
 constexpr uint32_t kPatientRounds = 64;  // turns of a cluster before others start beside it: it may wait for them
+constexpr uint32_t kPollingRounds = 32;  // what a turn counts in which all warps polled memory
 constexpr size_t kMaxResident = 512;     // blocks a worker keeps at once
 
 uint64_t product(const std::array<uint32_t, 3>& d) { return uint64_t{d[0]} * d[1] * d[2]; }
@@ -128,8 +129,7 @@ class Engine {
   void turn() {
     for (size_t i = 0; i < resident_.size();) {
       Cluster& cluster = *resident_[i];
-      ++cluster.rounds;
-      bool progress = false, done = true;
+      bool progress = false, done = true, polling = true;
       for (auto& b : cluster.blocks) {
         for (auto& w : b->warps) {
           if (warp_done(*w)) continue;
@@ -137,6 +137,7 @@ class Engine {
           if (!warp_ready(*w)) continue;
           progress = true;
           step(*w);
+          polling &= w->polled;
         }
       }
       if (done) {
@@ -145,6 +146,7 @@ class Engine {
         continue;
       }
       if (!progress) report_deadlock(cluster);
+      cluster.rounds += polling ? kPollingRounds : 1;
       ++i;
     }
   }

@@ -214,6 +214,8 @@ struct Warp {
   bool running = false;  // `now` holds a split
   bool stop = false;      // leave the inner loop: the split changed
   bool yielding = false;  // leave the warp for now
+  bool polled = false;    // an atomic access since the slice began: a loop may wait for other threads
+  bool loosened = false;  // lanes have gone on before others came to their meeting
   uint32_t carry = 0;    // condition code of add.cc and its like, a bit a lane
 
   Worker* worker = nullptr;
@@ -299,6 +301,9 @@ void exit_lanes(Warp& w, uint32_t mask);
 void return_lanes(Warp& w, uint32_t mask);
 void call_function(Warp& w, const Code& callee, uint32_t list, uint32_t mask);
 void park(Warp& w, SplitState state);  // the running split waits
+// Turns all live lanes, which have gathered at this instruction, into the running split as far as they share a meeting;
+// others wait at `barrier`.
+void merge_gathered(Warp& w, uint32_t barrier);
 // True when all of `members` are at this instruction; then `lanes` is their union with those that waited, which go on.
 bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes);
 void fill_frame(Warp& w, const Code& code, uint32_t frame, uint32_t lanes);

@@ -56,6 +56,11 @@ uint32_t threads_awaited(const Block& block, const Barrier& b) { return b.expect
 
 // a: barrier, b: thread count, c: predicate to reduce; flag: aligned.
 void barrier(const Instr& in, Warp& w, uint32_t mask) {
+  bool gathered = false;
+  if (w.loosened && mask != w.live && mask == w.now.mask) {
+    if (!gather_lanes(w, w.live, mask, mask)) return;
+    gathered = true;
+  }
   if (in.flag && mask != w.live)
     fault("barrier in divergent code: lanes " + lanes_text(w.live & ~mask) + " of warp " + std::to_string(w.index) +
           " do not execute it; use barrier.sync without .aligned, or move it out of the branch");
@@ -78,6 +83,7 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
     b.all_true &= p == mask;
     b.any_true |= p != 0;
   }
+  if (gathered) merge_gathered(w, id);
   const uint32_t awaited = threads_awaited(block, b);
   if (b.arrived > awaited)
     fault("barrier " + std::to_string(id) + " reached by " + std::to_string(b.arrived) + " threads, expected " + std::to_string(awaited));

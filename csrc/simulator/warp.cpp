@@ -167,6 +167,21 @@ void fill_specials(Warp& w, const Code& code, uint32_t frame, uint32_t lanes) {
   for (const SpecialSlot& s : code.specials) fill_special(w, frame, s, lanes);
 }
 
+// A loop that waits for what lanes at its exit have yet to do, such as to release a lock, would never end if those lanes
+// waited for it: they go on alone.
+void loosen(Warp& w) {
+  Meeting& m = w.meetings[w.now.meeting];
+  if (w.now.meeting == 0 || m.is_frame || m.arrived == 0) return;
+  Split split = m.resume;
+  split.mask = m.arrived;
+  split.meeting = m.parent;
+  ++split.pc;
+  m.expected &= ~m.arrived;
+  m.arrived = 0;
+  w.splits.push_back(split);
+  w.loosened = true;
+}
+
 // Waiting lanes look again: the set of lanes that they wait for has shrunk.
 void retry_warp_syncs(Warp& w) {
   for (Split& s : w.splits) {
@@ -195,6 +210,7 @@ void start_warp(Warp& w, const Code& entry, uint32_t lanes) {
   w.live = lanes;
   w.steps = 0;
   w.carry = 0;
+  w.polled = w.loosened = false;
   w.splits.clear();
   w.meetings.assign(1, Meeting());
   w.meetings[0].expected = lanes;
@@ -216,6 +232,7 @@ bool warp_ready(const Warp& w) {
 
 void run_warp(Warp& w, uint32_t slice) {
   const uint32_t whole = slice;
+  w.polled = false;
   while (slice > 0 && (w.running || pick(w))) {
     w.stop = false;
     while (slice > 0) {
@@ -237,6 +254,7 @@ void run_warp(Warp& w, uint32_t slice) {
     if (w.yielding) break;
   }
   w.steps += whole - slice;
+  if (slice == 0 && w.running && w.polled) loosen(w);
   // Lanes that wait for other lanes of the warp in a loop let those run.
   if ((slice == 0 || w.yielding) && w.running && !w.splits.empty()) {
     w.splits.insert(w.splits.begin(), w.now);
@@ -359,6 +377,20 @@ bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes) {
   for (Split& s : w.splits)
     if (same_place(s)) s.state = SplitState::kReady;
   return true;
+}
+
+void merge_gathered(Warp& w, uint32_t barrier) {
+  // gather_lanes has just made those that waited ready: all splits of this warp stand here.
+  for (size_t i = w.splits.size(); i-- > 0;) {
+    Split& s = w.splits[i];
+    if (s.meeting == w.now.meeting) {
+      w.now.mask |= s.mask;
+      w.splits.erase(w.splits.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      s.state = SplitState::kAtBarrier;
+      s.barrier = barrier;
+    }
+  }
 }
 
 }  // namespace tilewright::sim
