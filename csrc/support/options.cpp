@@ -12,11 +12,11 @@ namespace {
 
 const char* type_name(const std::string&) { return "string"; }
 const char* type_name(bool) { return "bool"; }
-const char* type_name(int64_t) { return "int"; }
+[[maybe_unused]] const char* type_name(int64_t) { return "int"; }
 
 std::string text_of(const std::string& value) { return value; }
 std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(int64_t value) { return std::to_string(value); }
+[[maybe_unused]] std::string text_of(int64_t value) { return std::to_string(value); }
 
 bool read_value(std::string_view text, std::string& value) {
   value = text;
@@ -82,14 +82,19 @@ void set_option(Options& options, std::string_view name, std::string_view value)
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto shared_start = [&](const std::string& candidate) {
+    const size_t most = std::min(word.size(), candidate.size());
+    return std::mismatch(word.begin(), word.begin() + most, candidate.begin()).first - word.begin();
+  };
   std::string best;
   int best_distance = static_cast<int>(word.size()) / 2 + 2;
   for (const std::string& candidate : candidates) {
     const int distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
+    const bool better = distance < best_distance ||
+                        (distance == best_distance && !best.empty() && shared_start(candidate) > shared_start(best));
+    if (!better) continue;
+    best = candidate;
+    best_distance = distance;
   }
   return best;
 }

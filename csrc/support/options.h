@@ -29,7 +29,8 @@ const std::vector<OptionInfo>& option_table();
 // with the nearest one, and for a value of another type.
 void set_option(Options& options, std::string_view name, std::string_view value);
 
-// The candidate with the fewest edits from `word`; "" where all are far from it.
+// The candidate with the fewest edits from `word`, of several the one that starts most like it; "" where all are far
+// from it.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace tilewright
