@@ -14,7 +14,7 @@ from tilewright.graph_text import ELEMENT_TYPES
 from tilewright.options import Options, read_options
 
 DTYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
-HEADER = re.compile(r"^graph @\S+?\((?P<parameters>.*)\) -> ", re.MULTILINE)
+HEADER = re.compile(r"^graph @\S+?\((?P<parameters>.*?)\) -> ", re.MULTILINE | re.DOTALL)
 PARAMETER = re.compile(
     r"%(?P<name>\w+): (?P<type>\w+)(?:\[(?P<shape>[^\]]*)\])?(?: strides \[(?P<strides>[^\]]*)\])?"
     r"(?: = (?P<value>[^,%]*(?:\([^)]*\)[^,%]*)*))?"
