@@ -13,6 +13,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("wheel")  # one process: the wheel is built once
 CORE = ROOT / "build" / "lib" / "libtilewright_core.so"
 
 
