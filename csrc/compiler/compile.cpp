@@ -7,6 +7,7 @@
 #include "compiler/generated_kernels.h"
 #include "compiler/pipeline.h"
 #include "fusion/report.h"
+#include "passes/passes.h"
 
 namespace tilewright {
 
@@ -90,17 +91,21 @@ std::string origins_text(const Group& group, const Graph& source) {
 // be made: their origins run as calls. A rejected body is known by its text, so each round rejects at least one more.
 class KernelMaker {
  public:
-  KernelMaker(const Graph& graph, const Graph& source, const Context& ctx, CompiledGraph& result)
-      : graph_(graph), source_(source), ctx_(ctx), result_(result) {}
+  KernelMaker(const Graph& graph, const Graph& source, const CallReasons& reasons, const Context& ctx,
+              CompiledGraph& result)
+      : graph_(graph), source_(source), reasons_(reasons), ctx_(ctx), result_(result) {}
 
   Partition run(Stages& stages) {
     for (;;) {
       Partition partition = stages.run("fusion", [&] {
-        return tilewright::partition(graph_, source_, ctx_, [this](const Graph& body, const Context& ctx) {
-          if (rejected_.empty()) return propose(body, ctx);
-          if (auto it = rejected_.find(print(body)); it != rejected_.end()) return Proposal{{}, {it->second}};
-          return propose(body, ctx);
-        });
+        return tilewright::partition(
+            graph_, source_, ctx_,
+            [this](const Graph& body, const Context& ctx) {
+              if (rejected_.empty()) return propose(body, ctx);
+              if (auto it = rejected_.find(print(body)); it != rejected_.end()) return Proposal{{}, {it->second}};
+              return propose(body, ctx);
+            },
+            reasons_);
       });
       auto kernels = std::make_shared<GeneratedKernels>(ctx_);
       result_.plan = stages.run("plan", [&] { return build_plan(graph_, source_, partition, *kernels); });
@@ -142,6 +147,7 @@ class KernelMaker {
 
   const Graph& graph_;
   const Graph& source_;
+  const CallReasons& reasons_;
   const Context& ctx_;
   CompiledGraph& result_;
   std::map<std::string, std::string> rejected_;  // body text -> why
@@ -162,6 +168,7 @@ std::shared_ptr<CompiledGraph> compile_graph(std::string_view text, const Contex
   if (stages.dumps()) stages.dump("import", ".tw", print(graph));
 
   Graph source = graph.clone();
+  CallReasons reasons;
   if (ctx.options.kernels == "call") {
     // Only what helps PyTorch's own operators runs: nothing is decomposed.
     stages.run("drop_true_masks", [&] { find_pass("drop_true_masks")->run(graph, ctx); });
@@ -169,15 +176,19 @@ std::shared_ptr<CompiledGraph> compile_graph(std::string_view text, const Contex
     source = graph.clone();
   } else {
     for (const GraphPass& pass : graph_passes()) {
-      if (pass.name == std::string_view("decompose")) source = graph.clone();
-      stages.run(pass.name, [&] { pass.run(graph, ctx); });
+      const bool decomposes = pass.name == std::string_view("decompose");
+      if (decomposes) source = graph.clone();
+      stages.run(pass.name, [&] {
+        if (!decomposes) return pass.run(graph, ctx);
+        for (const Refusal& refusal : decompose_with_reasons(graph, ctx)) reasons[refusal.node] = refusal.reason;
+      });
       require_valid<InternalError>(stages.run("verify", [&] { return verify(graph); }),
                                    std::string("the pass ") + pass.name + " left a graph that is not valid");
       if (stages.dumps()) stages.dump(pass.name, ".tw", print(graph));
     }
   }
 
-  KernelMaker maker(graph, source, ctx, *result);
+  KernelMaker maker(graph, source, reasons, ctx, *result);
   const Partition partition = maker.run(stages);
   require_valid<InternalError>(verify(result->plan), "the plan is not valid");
   result->report_json = to_json(make_report(partition, source, ctx));

@@ -144,14 +144,14 @@ std::vector<Decision> give_back_decisions(const SourceIndex& index, const std::v
   return out;
 }
 
-Decision call_decision(const Node& call, const Time& time, const std::string& why_given_back) {
+Decision call_decision(const Node& call, const Time& time, const std::string& why) {
   const bool is_view = call.is_call() && call_facts(call.callee).kind == CallKind::kView;
   Decision d{.what = is_view ? "view" : "keep call",
              .why = why_kept(call),
              .before_us = time.total_us(),
              .after_us = time.total_us(),
              .loc = call.loc};
-  if (!why_given_back.empty() && !is_view) d.why = why_given_back;
+  if (!why.empty() && !is_view) d.why = why;
   d.nodes = {call.is_call() ? call.callee : "host " + call.callee};
   return d;
 }

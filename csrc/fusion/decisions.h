@@ -18,8 +18,8 @@ std::vector<Decision> fuse_decisions(const SourceIndex& index, const Units& unit
 std::vector<Decision> refuse_decisions(const Units& units, const Clusters& clusters, const Fuser& fuser);
 std::vector<Decision> recompute_decisions(const Fuser& fuser);
 std::vector<Decision> give_back_decisions(const SourceIndex& index, const std::vector<GivenBack>& given_back);
-// One for each call that stays PyTorch's or is only a view. `why_given_back` may be empty.
-Decision call_decision(const Node& call, const Time& time, const std::string& why_given_back);
+// One for each call that stays PyTorch's or is only a view. `why` may be empty: then by what kind of operator it is.
+Decision call_decision(const Node& call, const Time& time, const std::string& why);
 Decision in_place_decision(const InPlaceWrite& write);
 Decision copy_decision(const InPlaceRefusal& refusal, double copy_us);
 

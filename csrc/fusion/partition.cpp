@@ -29,9 +29,11 @@ Partition partition_of_calls(const Graph& source, const GpuFacts& gpu) {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer)
+  Partitioner(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer,
+              const CallReasons& reasons)
       : index_(graph, source),
         ctx_(ctx),
+        reasons_(reasons),
         evaluator_(index_, ctx, proposer),
         given_back_(index_.source_nodes().size(), 0) {}
 
@@ -153,15 +155,18 @@ class Partitioner {
       step.is_view = is_view(*first.node);
       const Graph& graph = is_call ? index_.graph() : index_.source();
       step.time = price_call(*first.node, graph.symbols(), ctx_.gpu).time;
-      result.decisions.push_back(call_decision(*first.node, step.time, why_given_back(*first.node, is_call)));
+      result.decisions.push_back(call_decision(*first.node, step.time, why_call(*first.node, is_call)));
       step.why = result.decisions.back().why;
     }
     result.steps.push_back(std::move(step));
   }
 
-  // "" for a call that no rule expanded.
-  std::string why_given_back(const Node& node, bool is_of_graph) const {
-    if (is_of_graph) return "";
+  // "" for a call that no rule is for.
+  std::string why_call(const Node& node, bool is_of_graph) const {
+    if (is_of_graph) {
+      const auto at = node.results.empty() ? reasons_.end() : reasons_.find(node.results[0]->name);
+      return at == reasons_.end() || at->second == "no rule for this operator" ? "" : at->second;
+    }
     const int source_id = index_.source_id(&node);
     for (const GivenBack& given : records_) {
       const bool is_it = std::find(given.origins.begin(), given.origins.end(), source_id) != given.origins.end();
@@ -203,6 +208,7 @@ class Partitioner {
 
   SourceIndex index_;
   const Context& ctx_;
+  const CallReasons& reasons_;
   Evaluator evaluator_;
   std::vector<char> given_back_;
   std::vector<GivenBack> records_;
@@ -217,9 +223,10 @@ Time Partition::time() const {
   return total;
 }
 
-Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer) {
+Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer,
+                    const CallReasons& reasons) {
   if (ctx.options.kernels == "call") return partition_of_calls(source, ctx.gpu);
-  return Partitioner(graph, source, ctx, proposer).run();
+  return Partitioner(graph, source, ctx, proposer, reasons).run();
 }
 
 }  // namespace tilewright

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -87,10 +88,14 @@ struct Partition {
 // Asks for the schedules of a body; `propose` unless a test brings its own.
 using Proposer = std::function<Proposal(const Graph& body, const Context& ctx)>;
 
+// Why a call of graph was not expanded, by the name of its first result.
+using CallReasons = std::map<std::string, std::string>;
+
 // By options.kernels: "auto" forms a group where T falls and gives back one that is slower than its origin's operators;
 // "generate" forms every group that a family can take; "call" forms none. All times are taken at the symbols' hints.
 // Results keep eager's strides. A view of a parameter or of another output stays one.
-Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer = propose);
+Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer = propose,
+                    const CallReasons& reasons = {});
 
 // Steps with their times, then the decisions, one a line.
 std::string print(const Partition& partition);

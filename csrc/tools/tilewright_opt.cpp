@@ -3,6 +3,7 @@
 //   tilewright-opt --pass=fold_views,decompose graphs.tw
 //   tilewright-opt --reduce='tilewright-run --against=interp {}' graph.tw      the smallest graph for which the command
 //   fails
+//   tilewright-opt --partition --option kernels=auto graph.tw      what becomes of it: kernels, calls, decisions
 //
 // The file may hold several graphs. Each is parsed, verified, rewritten by every pass in turn with a check after each,
 // and printed.
@@ -12,7 +13,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "fusion/partition.h"
 #include "ir/reduce.h"
+#include "passes/passes.h"
 #include "tools/graph_files.h"
 
 namespace tilewright::tools {
@@ -52,11 +55,27 @@ Graph reduced(const Graph& graph, const std::string& command) {
   return reduce(graph, still_fails);
 }
 
+// The partition of a graph as it is imported, after the pipeline's passes.
+std::string partition_text(Graph graph, const Context& ctx) {
+  Graph source = graph.clone();
+  CallReasons reasons;
+  for (const GraphPass& pass : graph_passes()) {
+    if (pass.name == std::string_view("decompose")) {
+      source = graph.clone();
+      for (const Refusal& refusal : decompose_with_reasons(graph, ctx)) reasons[refusal.node] = refusal.reason;
+    } else {
+      pass.run(graph, ctx);
+    }
+    check_valid(graph, std::string("after ") + pass.name);
+  }
+  return print(partition(graph, source, ctx, propose, reasons));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Runs passes over graphs in text form and prints the result.");
   std::vector<std::string> pass_names, option_texts;
   std::string path, target = "sim:sm_90a", reduce_command;
-  bool no_locations = false, list = false;
+  bool no_locations = false, list = false, partitions = false;
   app.add_option("--pass", pass_names, "passes, in the order in which they run")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -64,6 +83,7 @@ int run(int argc, char** argv) {
   app.add_option("--target", target, "what to compile for")->capture_default_str();
   app.add_option("--reduce", reduce_command, "shrink the graph while this command, with {} for its file, fails");
   app.add_flag("--no-locations", no_locations, "leave locations out of the result");
+  app.add_flag("--partition", partitions, "run the pipeline's passes and print the partition into kernels and calls");
   app.add_flag("--list-passes", list, "print the names of the passes in the pipeline's order");
   app.add_option("file", path, "graph text; - is standard input");
   CLI11_PARSE(app, argc, argv);
@@ -78,6 +98,11 @@ int run(int argc, char** argv) {
   bool first = true;
   for (Graph& graph : parse_graphs(read_input(path), path)) {
     check_valid(graph, "as read");
+    if (partitions) {
+      std::cout << (first ? "" : "\n") << "@" << graph.name() << "\n" << partition_text(std::move(graph), ctx);
+      first = false;
+      continue;
+    }
     run_passes(graph, passes, ctx);
     if (!reduce_command.empty()) graph = reduced(graph, reduce_command);
     std::cout << (first ? "" : "\n") << print(graph, {.locations = !no_locations});
