@@ -1,5 +1,5 @@
-// tilewright::attention: PyTorch's attention as one operator of a captured graph. It takes the way that eager takes when
-// it runs: a fused kernel, or matrix products where `sdpa_kernel` or the inputs ask for them.
+// tilewright::attention: PyTorch's attention as one operator of a captured graph. It takes the way that eager takes
+// when it runs: a fused kernel, or matrix products where `sdpa_kernel` or the inputs ask for them.
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/library.h>
 

@@ -7,6 +7,7 @@
 #include "torch/compiled.h"
 #include "torch/interpreter.h"
 #include "torch/python_values.h"
+#include "torch/run_operator.h"
 
 namespace tilewright {
 
@@ -15,9 +16,9 @@ namespace {
 using c10::IValue;
 
 // What Python calls: takes its inputs out of a list, so that each dies at its last use in the plan.
-py::list call_boxed(const Compiled& compiled, const py::list& args) {
+py::list call_boxed(const std::shared_ptr<Compiled>& compiled, const py::list& args) {
   std::vector<IValue> inputs;
-  inputs.reserve(compiled.graph().plan.slots());
+  inputs.reserve(compiled->graph().plan.slots());
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args.ptr()); ++i) {
     inputs.push_back(from_python(PyList_GET_ITEM(args.ptr(), i)));
   }
@@ -26,7 +27,9 @@ py::list call_boxed(const Compiled& compiled, const py::list& args) {
   std::vector<IValue> outputs;
   {
     const py::gil_scoped_release no_gil;
-    outputs = compiled.run(std::move(inputs));
+    std::optional<std::vector<IValue>> seen;
+    if (must_be_seen(inputs)) seen = run_operator(compiled, inputs);
+    outputs = seen ? std::move(*seen) : compiled->run(std::move(inputs));
   }
   py::list result(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -36,7 +39,7 @@ py::list call_boxed(const Compiled& compiled, const py::list& args) {
 }
 
 // PyTorch's own errors reach Python as the types that eager raises.
-py::list call_translated(const Compiled& compiled, const py::list& args) {
+py::list call_translated(const std::shared_ptr<Compiled>& compiled, const py::list& args) {
   try {
     return call_boxed(compiled, args);
   } catch (const c10::Error&) {

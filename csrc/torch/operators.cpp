@@ -73,6 +73,25 @@ std::vector<IValue> flatten(std::vector<IValue> values, const std::vector<Type>&
   return flat;
 }
 
+std::vector<Slot> slots_written_by(const Call& call) {
+  const std::vector<c10::Argument>& formal = find_operator(call.op).schema().arguments();
+  std::vector<Slot> slots;
+  const auto add = [&](const auto& self, const PlanArg& arg) -> void {
+    if (const PlanArg::SlotRef* ref = arg.slot()) slots.push_back(ref->slot);
+    if (const auto* list = std::get_if<PlanArg::List>(&arg.data)) {
+      for (const PlanArg& element : *list) self(self, element);
+    }
+  };
+  for (size_t i = 0; i < formal.size(); ++i) {
+    if (!formal[i].alias_info() || !formal[i].alias_info()->isWrite()) continue;
+    if (i < call.args.size()) add(add, call.args[i]);
+    for (const auto& [name, arg] : call.kwargs) {
+      if (name == formal[i].name()) add(add, arg);
+    }
+  }
+  return slots;
+}
+
 at::Tensor with_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
   at::Tensor copy = empty_strided(tensor.sizes(), strides, tensor.scalar_type(), tensor.device());
   copy.copy_(tensor);

@@ -32,6 +32,9 @@ class PreparedCall {
   std::vector<WantedStrides> wanted_;
 };
 
+// Slots whose tensors the operator writes to, by its schema.
+std::vector<Slot> slots_written_by(const Call& call);
+
 // A tensor with the elements of `tensor` and these strides in storage of its own.
 at::Tensor with_strides(const at::Tensor& tensor, c10::IntArrayRef strides);
 

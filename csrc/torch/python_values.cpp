@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_numbers.h>
 #include <torch/csrc/utils/python_strings.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include "support/error.h"
 
@@ -52,6 +53,7 @@ IValue from_python(PyObject* object) {
   if (object == Py_None) return {};
   if (PyBool_Check(object)) return IValue(object == Py_True);
   if (PyLong_Check(object)) return IValue(static_cast<int64_t>(THPUtils_unpackLong(object)));
+  if (torch::is_symint(object)) return IValue(py::handle(object).cast<c10::SymInt>());
   if (PyFloat_Check(object)) return IValue(PyFloat_AsDouble(object));
   if (PyComplex_Check(object)) {
     return IValue(c10::complex<double>(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object)));
