@@ -73,41 +73,71 @@ class Explanation:
         if not self.kernels:
             return []
         measured = any("measured_us" in kernel for kernel in self.kernels)
-        head = ["predicted us", *(["measured us"] if measured else []), "PyTorch us", "kernel", "family", "made from"]
+        head = [
+            "predicted us",
+            *(["measured us"] if measured else []),
+            "PyTorch us",
+            "",
+            "kernel",
+            "family",
+            "made from",
+        ]
         rows = [
             [
-                f"{kernel['predicted']['total_us']:.2f}",
-                *([f"{kernel['measured_us']:.2f}" if "measured_us" in kernel else "-"] if measured else []),
-                f"{kernel['eager_us']:.2f}",
-                kernel["name"],
-                kernel["family"],
-                f"{', '.join(short_names(kernel['origins']))}{place(kernel['origins'])}",
+                f"{total(kernels, 'predicted'):.2f}",
+                *([f"{total(kernels, 'measured_us'):.2f}"] if measured else []),
+                f"{total(kernels, 'eager_us'):.2f}",
+                f"{len(kernels)} x",
+                name,
+                family,
+                f"{made_from}{place(kernels[0]['origins'])}",
             ]
-            for kernel in self.kernels
+            for (name, family, made_from), kernels in self.equal_kernels().items()
         ]
         return ["", "Kernels", *table(head, rows)]
+
+    def equal_kernels(self) -> dict[tuple[str, str, str], list[Record]]:
+        groups: dict[tuple[str, str, str], list[Record]] = {}
+        for kernel in self.kernels:
+            key = (kernel["name"], kernel["family"], ", ".join(short_names(kernel["origins"])))
+            groups.setdefault(key, []).append(kernel)
+        return groups
 
     def call_rows(self) -> list[str]:
         groups: dict[tuple[str, str], list[Record]] = {}
         for call in self.calls:
             groups.setdefault((call["op"], call["why"]), []).append(call)
-        rows = [
-            [f"{sum(call['predicted']['total_us'] for call in calls):.2f}", f"{len(calls)} x", op, why]
-            for (op, why), calls in groups.items()
-        ]
+        rows = [[f"{total(calls, 'predicted'):.2f}", f"{len(calls)} x", op, why] for (op, why), calls in groups.items()]
         return ["", "Left to PyTorch", *table(["predicted us", "", "operator", "why"], rows)] if rows else []
 
     def decision_rows(self) -> list[str]:
+        """Fusions made and refused; why an operator stayed a call stands in the table above."""
+        groups: dict[tuple[str, str, str], list[Record]] = {}
+        for decision in self.decisions:
+            if decision["what"] not in ("view", "keep call"):
+                groups.setdefault((decision["what"], decision["why"], place([decision])), []).append(decision)
         rows = [
-            [f"{d['before_us']:.2f}", f"{d['after_us']:.2f}", d["what"], d["why"], place([d])] for d in self.decisions
+            [
+                f"{total(same, 'before_us'):.2f}",
+                "-" if what == "refuse" and not total(same, "after_us") else f"{total(same, 'after_us'):.2f}",
+                f"{len(same)} x",
+                what,
+                why + line,
+            ]
+            for (what, why, line), same in groups.items()
         ]
-        return ["", "Decisions", *table(["before us", "after us", "what", "why", ""], rows)] if rows else []
+        return ["", "Decisions", *table(["before us", "after us", "", "what", "why"], rows)] if rows else []
 
     def phase_rows(self) -> list[str]:
         phases = self.phases_us()
         largest = sorted(phases.items(), key=lambda item: -item[1])[:6]
         text = ", ".join(f"{phase} {us / 1000:.1f}" for phase, us in largest)
         return ["", f"Compile time {sum(phases.values()) / 1000:.1f} ms: {text}"] if phases else []
+
+
+def total(records: Iterable[Mapping[str, Any]], key: str) -> float:
+    values = (record.get(key, 0.0) for record in records)
+    return sum(float(value["total_us"] if isinstance(value, dict) else value) for value in values)
 
 
 def short_names(origins: Iterable[Mapping[str, Any]]) -> list[str]:
