@@ -191,10 +191,13 @@ class Interpreter {
   }
 
   void call(const Node& node) {
-    if (!options_.call)
+    if (!options_.call) {
       throw UserError("no way to run '" + print(node) + "' here: the interpreter runs no calls by itself");
+    }
     std::vector<InterpValue> args;
     std::vector<std::pair<std::string, InterpValue>> kwargs;
+    args.reserve(node.args.size());
+    kwargs.reserve(node.kwargs.size());
     for (const Arg& arg : node.args) args.push_back(value_of(arg));
     for (const auto& [name, arg] : node.kwargs) kwargs.emplace_back(name, value_of(arg));
     std::vector<InterpValue> results = options_.call(node, args, kwargs);

@@ -254,6 +254,7 @@ Type permute(const Node& node) {
   if (dims.size() != from.shape.size())
     Failure(node) << dims.size() << " dimensions named, the operand has " << from.rank();
   std::vector<Expr> shape;
+  shape.reserve(dims.size());
   for (const int64_t dim : dims) shape.push_back(from.shape[static_cast<size_t>(dim)]);
   return result(node, from.dtype, std::move(shape));
 }
@@ -355,6 +356,7 @@ Type pad(const Node& node, const SymbolTable& symbols) {
   check_sizes(node, low, symbols);
   check_sizes(node, high, symbols);
   std::vector<Expr> shape;
+  shape.reserve(low.size());
   for (size_t i = 0; i < low.size(); ++i) shape.push_back(low[i] + from.shape[i] + high[i]);
   return result(node, from.dtype, std::move(shape));
 }

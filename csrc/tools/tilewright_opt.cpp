@@ -99,7 +99,8 @@ int run(int argc, char** argv) {
   for (Graph& graph : parse_graphs(read_input(path), path)) {
     check_valid(graph, "as read");
     if (partitions) {
-      std::cout << (first ? "" : "\n") << "@" << graph.name() << "\n" << partition_text(std::move(graph), ctx);
+      std::cout << (first ? "" : "\n") << "@" << graph.name() << "\n";
+      std::cout << partition_text(std::move(graph), ctx);
       first = false;
       continue;
     }
