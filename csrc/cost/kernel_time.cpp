@@ -35,7 +35,7 @@ double resident_share(double value_bytes, const GpuFacts& gpu) {
 // The part of the memory system's rate that this many bytes in flight draw. Measured reads of 8, 16, 24, 32 KB in
 // flight an SM reach 0.34, 0.61, 0.82, 0.92 of the rate that 40 KB reach.
 double drawn_share(double in_flight_bytes, double saturating_bytes) {
-  if (in_flight_bytes <= 0) return 1;  // not stated by the schedule
+  if (in_flight_bytes <= 0 || saturating_bytes <= 0) return 1;  // not stated by the schedule, or no loads
   return std::min(1.0, std::pow(in_flight_bytes / saturating_bytes, 0.75));
 }
 
@@ -53,14 +53,19 @@ double slowdown(const Footprint& f, int64_t blocks_at_once, double saturating_by
 }
 
 void price_memory(const Footprint& f, int64_t blocks_at_once, double active_sms, const GpuFacts& gpu, KernelTime& t) {
+  double all_bytes = 0, loaded_bytes = 0;
   double l2_bytes = 2.0 * f.spill_bytes * f.threads_per_block * static_cast<double>(f.blocks);
   for (const Footprint::Access& access : f.accesses) {
     const double efficiency = std::clamp(access.efficiency, 1e-3, 1.0);
     const double unique_bytes = std::min(access.unique_bytes, access.bytes);
     t.dram_bytes += unique_bytes * std::min(1 / efficiency, kMaxDramWaste) * (1 - resident_share(unique_bytes, gpu));
     l2_bytes += access.bytes / efficiency;
+    all_bytes += access.bytes;
+    if (!access.is_store) loaded_bytes += access.bytes;
   }
-  const double saturating_bytes = gpu.bytes_in_flight_per_sm * gpu.sms;
+  // Only loads wait; a kernel that also stores draws less of the memory's rate by them.
+  const double loaded_share = all_bytes > 0 ? loaded_bytes / all_bytes : 1;
+  const double saturating_bytes = gpu.bytes_in_flight_per_sm * gpu.sms * loaded_share;
   t.dram_us = t.dram_bytes / gpu.dram_bytes_per_s * kUs * slowdown(f, blocks_at_once, saturating_bytes);
   const double l2_slowdown = slowdown(f, blocks_at_once, saturating_bytes * kL2LatencyRatio);
   t.l2_us = l2_bytes * kUs *

@@ -49,11 +49,17 @@ double eager_us(int origin, const SourceIndex& index, const GpuFacts& gpu) {
 // Kernels that share operators are weighed together against these. Where they lose, the operators of the kernel that
 // loses most go back, and the next round weighs what is left: a fast kernel beside a slow one may stay.
 void append_losers(const SourceIndex& index, const Units& units, const Clusters& clusters, const Fuser& fuser,
-                   const GpuFacts& gpu, const std::vector<int>& kernels, std::vector<GivenBack>& found) {
+                   const GpuFacts& gpu, const std::vector<char>& already, const std::vector<int>& kernels,
+                   std::vector<GivenBack>& found) {
   std::map<int, std::vector<int>> kernels_of;  // of an origin
   Components components(static_cast<size_t>(units.size()));
+  const auto replaced_by = [&](int kernel) {
+    std::vector<int> origins = origins_of(kernel, units, clusters, index);
+    std::erase_if(origins, [&](int origin) { return already[static_cast<size_t>(origin)] != 0; });
+    return origins;
+  };
   for (int kernel : kernels) {
-    for (int origin : origins_of(kernel, units, clusters, index)) kernels_of[origin].push_back(kernel);
+    for (int origin : replaced_by(kernel)) kernels_of[origin].push_back(kernel);
   }
   for (const auto& [origin, of] : kernels_of) {
     for (int kernel : of) components.join(of.front(), kernel);
@@ -64,7 +70,7 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
   };
   std::map<int, Worst> of_component;
   for (int kernel : kernels) {
-    const std::vector<int> origins = origins_of(kernel, units, clusters, index);
+    const std::vector<int> origins = replaced_by(kernel);
     if (origins.empty()) continue;
     double loss_us = fuser.evaluate(kernel).time.total_us();
     for (int origin : origins) loss_us -= eager_us(origin, index, gpu) / static_cast<double>(kernels_of[origin].size());
@@ -74,7 +80,7 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
   }
   for (const auto& [root, worst] : of_component) {
     if (worst.gain_us >= 0) continue;
-    GivenBack given{origins_of(worst.kernel, units, clusters, index), "its kernels are slower than PyTorch's own"};
+    GivenBack given{replaced_by(worst.kernel), "its kernels are slower than PyTorch's own"};
     std::set<int> concerned;
     for (int origin : given.origins) {
       given.eager_us += eager_us(origin, index, gpu);
@@ -88,7 +94,8 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
 }  // namespace
 
 std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& units, const Clusters& clusters,
-                                       const Fuser& fuser, const GpuFacts& gpu, bool must_gain) {
+                                       const Fuser& fuser, const GpuFacts& gpu, const std::vector<char>& already,
+                                       bool must_gain) {
   std::vector<GivenBack> found;
   std::vector<int> kernels;
   for (int cluster : clusters.in_order()) {
@@ -106,7 +113,7 @@ std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& un
     kernels.push_back(cluster);
   }
   if (!must_gain) return found;
-  append_losers(index, units, clusters, fuser, gpu, kernels, found);
+  append_losers(index, units, clusters, fuser, gpu, already, kernels, found);
   return found;
 }
 

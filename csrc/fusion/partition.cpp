@@ -49,8 +49,8 @@ class Partitioner {
       Clusters clusters(units);
       Fuser fuser(index_, units, clusters, evaluator_, must_gain());
       fuser.fuse();
-      std::vector<GivenBack> found =
-          find_given_back(index_, units, clusters, fuser, ctx_.gpu, must_gain() && round < kRoundsForSpeed);
+      std::vector<GivenBack> found = find_given_back(index_, units, clusters, fuser, ctx_.gpu, given_back_,
+                                                     must_gain() && round < kRoundsForSpeed);
       if (found.empty()) return assemble(units, clusters, fuser);
       for (GivenBack& given : found) give_back(std::move(given));
     }

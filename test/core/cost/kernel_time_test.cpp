@@ -57,6 +57,14 @@ TEST(KernelTime, LessInFlightIsSlower) {
   }
 }
 
+TEST(KernelTime, StoresDoNotWait) {
+  // Measured: with one 16-byte load a thread a copy is at the limit also where registers leave room for three quarters
+  // of the threads.
+  Footprint f = copy(134217728);
+  f.registers_per_thread = 40;
+  EXPECT_NEAR(price_kernel(f, h200()).total_us, price_kernel(copy(134217728), h200()).total_us, 0.1);
+}
+
 TEST(KernelTime, LeavingOutAnAccessIsNeverSlower) {
   for (double bytes : {1e4, 1e6, 1e7, 2e7, 3e7, 5e7, 1e9}) {
     Footprint both = copy(bytes);
@@ -96,7 +104,7 @@ TEST(KernelTime, SpillsAndLowOccupancyCost) {
   EXPECT_GT(price_kernel(spilled, h200()).total_us, 2 * price_kernel(f, h200()).total_us);
   Footprint fat = f;
   fat.registers_per_thread = 255;
-  EXPECT_GT(price_kernel(fat, h200()).total_us, 2 * price_kernel(f, h200()).total_us);
+  EXPECT_GT(price_kernel(fat, h200()).total_us, 1.5 * price_kernel(f, h200()).total_us);
 }
 
 TEST(KernelTime, AFewTinyBlocksTakeALatency) {
