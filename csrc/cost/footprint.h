@@ -9,7 +9,7 @@ namespace tilewright {
 // What one kernel launch does, at the hint of every symbol: the schedule writes it, the cost model prices it.
 struct Footprint {
   struct Access {
-    std::string value;        // name in the body, for the report
+    std::string value;  // name in the body, for the report
     bool is_store = false;
     double bytes = 0;         // useful bytes, each element counted as often as it is fetched from global memory
     double unique_bytes = 0;  // distinct bytes touched: bytes above it may come from L2
@@ -23,11 +23,11 @@ struct Footprint {
 
   int64_t blocks = 0;
   int threads_per_block = 0;
-  int registers_per_thread = 0;   // estimate before assembly, the assembler's figure after
-  int64_t smem_bytes = 0;         // a block
+  int registers_per_thread = 0;  // estimate before assembly, the assembler's figure after
+  int64_t smem_bytes = 0;        // a block
   double bytes_in_flight_per_thread = 0;
   int spill_bytes = 0;
-  int barriers = 0;               // block-wide, in sequence: each adds latency
+  int barriers = 0;  // block-wide, in sequence: each adds latency
 };
 
 }  // namespace tilewright

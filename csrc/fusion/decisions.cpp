@@ -13,6 +13,7 @@ constexpr size_t kMaxNames = 5;
 
 std::vector<std::string> callees(const std::vector<int>& origins, const SourceIndex& index) {
   std::vector<std::string> out;
+  out.reserve(origins.size());
   for (int origin : origins) out.push_back(index.source_nodes()[origin]->callee);
   return out;
 }
@@ -120,6 +121,7 @@ std::vector<Decision> refuse_decisions(const Units& units, const Clusters& clust
 
 std::vector<Decision> recompute_decisions(const Fuser& fuser) {
   std::vector<Decision> out;
+  out.reserve(fuser.recomputed().size());
   for (const Fuser::Recomputed& r : fuser.recomputed()) {
     out.push_back({.what = "recompute",
                    .why = "cheaper to compute again than to read",
@@ -133,6 +135,7 @@ std::vector<Decision> recompute_decisions(const Fuser& fuser) {
 
 std::vector<Decision> give_back_decisions(const SourceIndex& index, const std::vector<GivenBack>& given_back) {
   std::vector<Decision> out;
+  out.reserve(given_back.size());
   for (const GivenBack& given : given_back) {
     out.push_back({.what = "give back",
                    .why = given.why,

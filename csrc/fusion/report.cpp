@@ -24,6 +24,7 @@ ReportOperator operator_of(const Node& node) {
 
 std::vector<std::string> names(const std::vector<Value*>& values) {
   std::vector<std::string> out;
+  out.reserve(values.size());
   for (const Value* value : values) out.push_back(value->name);
   return out;
 }
