@@ -59,8 +59,10 @@ class RandomGraphs {
   // The same in source, as a call of PyTorch.
   void mirror(Node* node, const std::string& callee) {
     std::vector<Arg> args;
+    args.reserve(node->operands.size());
     for (const Value* operand : node->operands) args.push_back({source.find(operand->name)});
     std::vector<Type> types;
+    types.reserve(node->results.size());
     for (const auto& result : node->results) types.push_back(result->type);
     const int index = static_cast<int>(source.size());
     source.add_call(callee, std::move(args), {}, std::move(types), nullptr, nullptr, Op::kCall, {node->result()->name});
@@ -272,7 +274,7 @@ class RandomGraph : public testing::TestWithParam<int> {};
 TEST_P(RandomGraph, StepsComputeTheGraph) {
   std::set<std::string> decided;
   for (int i = 0; i < 120; ++i) {
-    const auto seed = static_cast<uint64_t>(GetParam() * 1000 + i);
+    const auto seed = static_cast<uint64_t>(GetParam()) * 1000 + static_cast<uint64_t>(i);
     RandomGraphs graphs(seed);
     graphs.make(/*nodes=*/5 + i % 40);
     for (const char* mode : {"auto", "generate"}) {
