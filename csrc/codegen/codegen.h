@@ -10,7 +10,8 @@ namespace tilewright {
 // PTX of one kernel and how to call it.
 //
 // Parameters of the entry, in order, each 8 bytes unless said:
-//   1. for each body parameter: a tensor's device address (first element, storage offset included); an `int` as s64; a `float` as
+//   1. for each body parameter: a tensor's device address (first element, storage offset included); an `int` as s64; a
+//   `float` as
 //      f64; a tensor marked `host` (rank 0) as its value widened to f64, or s64 for integers and bool;
 //   2. for each body output that is not `-> into`: its device address;
 //   3. for each workspace: its device address;

@@ -47,8 +47,10 @@ Reg ExpressionEmitter::holds(const Frame& frame, const Guard& guard, int lane) {
   Reg all = k_.ir().getTrue();
   for (const Bound& b : guard) {
     const Reg at = index(frame, b.index, lane);
-    if (!p_.space.not_negative(b.index - b.low)) all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSGE(at, index(frame, b.low, lane)));
-    if (!p_.space.below(b.index, b.high)) all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSLT(at, index(frame, b.high, lane)));
+    if (!p_.space.not_negative(b.index - b.low))
+      all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSGE(at, index(frame, b.low, lane)));
+    if (!p_.space.below(b.index, b.high))
+      all = k_.ir().CreateAnd(all, k_.ir().CreateICmpSLT(at, index(frame, b.high, lane)));
   }
   return all;
 }
@@ -69,7 +71,8 @@ Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
     case Kind::kIndex: {
       Regs values;
       const int lanes = p_.space.depends_on(step.index, frame.lane_axis) ? frame.lanes : 1;
-      for (int lane = 0; lane < lanes; ++lane) values.push_back(emit_index_as(k_, index(frame, step.index, lane), step.dtype));
+      for (int lane = 0; lane < lanes; ++lane)
+        values.push_back(emit_index_as(k_, index(frame, step.index, lane), step.dtype));
       k_.round(values, step.dtype);
       return values;
     }
@@ -84,7 +87,8 @@ Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
 }
 
 Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
-  const LaneAccess access = lane_access(p_, step.index, step.guard, frame.lane_axis, frame.lanes, step.dtype, alignment_);
+  const LaneAccess access =
+      lane_access(p_, step.index, step.guard, frame.lane_axis, frame.lanes, step.dtype, alignment_);
   const Reg base = k_.input(step.parameter);
   auto guarded = [&](int lane, const std::function<Regs()>& load) {
     return k_.if_else_zero(with_mask(frame, holds(frame, step.guard, lane)), load);
@@ -98,7 +102,8 @@ Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
       const Reg first = index(frame, step.index, 0);
       const int width = access.kind == LaneAccess::Kind::kVector ? access.width : 1;
       for (int lane = 0; lane < frame.lanes; lane += width) {
-        const bool near = access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
+        const bool near = access.kind == LaneAccess::Kind::kVector ||
+                          (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
         const int64_t distance = access.kind == LaneAccess::Kind::kVector ? lane : access.stride * lane;
         const Regs part = near ? k_.load(base, first, distance, step.dtype, width, streamed_)
                                : k_.load(base, index(frame, step.index, lane), 0, step.dtype, width);
@@ -132,7 +137,8 @@ Regs ExpressionEmitter::make_pointwise(Frame& frame, const ProgramStep& step) {
   Regs values;
   for (size_t lane = 0; lane < lanes; ++lane) {
     Regs operands;
-    for (int o : step.operands) operands.push_back(frame.values[o].size() == 1 ? frame.values[o][0] : frame.values[o][lane]);
+    for (int o : step.operands)
+      operands.push_back(frame.values[o].size() == 1 ? frame.values[o][0] : frame.values[o][lane]);
     values.push_back(emit_pointwise(k_, *step.node, dtypes, operands));
   }
   if (!is_exact(step.node->op)) k_.round(values, step.dtype);
@@ -194,7 +200,8 @@ void ExpressionEmitter::load_ahead(std::vector<Frame>& frames, const std::vector
   }
 }
 
-void ExpressionEmitter::values_sharing(std::vector<Frame>& frames, const std::vector<int>& steps, const std::string& axis) {
+void ExpressionEmitter::values_sharing(std::vector<Frame>& frames, const std::vector<int>& steps,
+                                       const std::string& axis) {
   const std::vector<bool> varies = p_.varying(axis), needed = p_.needed_by(steps);
   auto make = [&](int step) {
     for (Frame& frame : frames) {
@@ -214,9 +221,7 @@ void ExpressionEmitter::values_sharing(std::vector<Frame>& frames, const std::ve
 void ExpressionEmitter::store(Frame& frame, const ProgramStore& store) {
   Regs values = value(frame, store.step);
   k_.set_line(k_.return_line());
-  auto masked = [&](const std::function<void()>& write) {
-    frame.mask ? k_.if_then(frame.mask, write) : write();
-  };
+  auto masked = [&](const std::function<void()>& write) { frame.mask ? k_.if_then(frame.mask, write) : write(); };
   const Reg base = k_.output(store.output);
   const LaneAccess access = lane_access(p_, store.index, {}, frame.lane_axis, frame.lanes, store.dtype, alignment_);
   if (access.kind == LaneAccess::Kind::kUniform) {

@@ -15,7 +15,7 @@ struct Frame {
   KernelBuilder::Bindings axes;  // value of every axis at lane 0; `lane_axis` is at a multiple of `lanes`
   std::string lane_axis;         // "": a single element
   int lanes = 1;
-  Reg mask = nullptr;            // where it does not hold, nothing is read and values mean nothing; null: holds
+  Reg mask = nullptr;  // where it does not hold, nothing is read and values mean nothing; null: holds
   // Values of the program's steps so far: empty, one for all lanes, or one a lane. What a step has computed must
   // dominate its later uses.
   std::vector<Regs> values;

@@ -96,7 +96,9 @@ std::unique_ptr<llvm::Module> KernelBuilder::finish() {
   return std::move(module_);
 }
 
-void KernelBuilder::set_line(int line) { ir_.SetCurrentDebugLocation(llvm::DILocation::get(ir_.getContext(), line, 0, scope_)); }
+void KernelBuilder::set_line(int line) {
+  ir_.SetCurrentDebugLocation(llvm::DILocation::get(ir_.getContext(), line, 0, scope_));
+}
 
 int KernelBuilder::line_of(const Node* node) const {
   auto it = lines_.find(node);
@@ -128,22 +130,31 @@ Reg KernelBuilder::lane() { return ir_.CreateAnd(thread_i32(), 31); }
 
 llvm::Type* KernelBuilder::element_type(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return ir_.getDoubleTy();
+    case DType::kF64:
+      return ir_.getDoubleTy();
     case DType::kF32:
     case DType::kF16:
-    case DType::kBF16: return ir_.getFloatTy();
-    case DType::kI64: return ir_.getInt64Ty();
-    case DType::kI32: return ir_.getInt32Ty();
-    case DType::kI16: return ir_.getInt16Ty();
+    case DType::kBF16:
+      return ir_.getFloatTy();
+    case DType::kI64:
+      return ir_.getInt64Ty();
+    case DType::kI32:
+      return ir_.getInt32Ty();
+    case DType::kI16:
+      return ir_.getInt16Ty();
     case DType::kI8:
-    case DType::kU8: return ir_.getInt8Ty();
-    case DType::kBool: return ir_.getInt1Ty();
-    default: break;
+    case DType::kU8:
+      return ir_.getInt8Ty();
+    case DType::kBool:
+      return ir_.getInt1Ty();
+    default:
+      break;
   }
   throw InternalError(std::string("no kernels for element type ") + name(dtype));
 }
 
-Reg KernelBuilder::expression(const Expr& e, const Bindings& axes, const std::function<bool(const Expr&)>& not_negative) {
+Reg KernelBuilder::expression(const Expr& e, const Bindings& axes,
+                              const std::function<bool(const Expr&)>& not_negative) {
   auto recur = [&](const Expr& operand) { return expression(operand, axes, not_negative); };
   switch (e.kind()) {
     case Expr::Kind::kConstant:
@@ -198,8 +209,10 @@ llvm::Type* KernelBuilder::memory_type(DType dtype, int width, llvm::Align& alig
     llvm::Type* element = dtype == DType::kF64 ? ir_.getDoubleTy() : ir_.getInt64Ty();
     return width == 1 ? element : llvm::FixedVectorType::get(element, width);
   }
-  if (size <= 4) return width == 1 && dtype == DType::kF32 ? ir_.getFloatTy() : llvm::cast<llvm::Type>(ir_.getIntNTy(8 * size));
-  return llvm::FixedVectorType::get(dtype == DType::kF32 ? ir_.getFloatTy() : llvm::cast<llvm::Type>(ir_.getInt32Ty()), size / 4);
+  if (size <= 4)
+    return width == 1 && dtype == DType::kF32 ? ir_.getFloatTy() : llvm::cast<llvm::Type>(ir_.getIntNTy(8 * size));
+  return llvm::FixedVectorType::get(dtype == DType::kF32 ? ir_.getFloatTy() : llvm::cast<llvm::Type>(ir_.getInt32Ty()),
+                                    size / 4);
 }
 
 // LLVM 19 has no intrinsic for cache hints.
@@ -212,11 +225,12 @@ Reg KernelBuilder::streamed_load(llvm::Type* type, Reg at) {
     registers += (i ? ", $" : "$") + std::to_string(i);
     constraints += element->isFloatTy() ? "=f," : element->isDoubleTy() ? "=d," : bits == 64 ? "=l," : "=r,";
   }
-  const std::string text = "ld.global.L1::no_allocate.v" + std::to_string(count) + ".b" + std::to_string(bits) + " {" + registers + "}, [$" +
-                           std::to_string(count) + "];";
+  const std::string text = "ld.global.L1::no_allocate.v" + std::to_string(count) + ".b" + std::to_string(bits) + " {" +
+                           registers + "}, [$" + std::to_string(count) + "];";
   auto* result = llvm::StructType::get(ir_.getContext(), std::vector<llvm::Type*>(count, element));
   auto* function = llvm::FunctionType::get(result, {at->getType()}, false);
-  llvm::CallInst* call = ir_.CreateCall(llvm::InlineAsm::get(function, text, constraints + "l", /*hasSideEffects=*/false), {at});
+  llvm::CallInst* call =
+      ir_.CreateCall(llvm::InlineAsm::get(function, text, constraints + "l", /*hasSideEffects=*/false), {at});
   call->setOnlyReadsMemory();
   call->setDoesNotThrow();
   Reg loaded = llvm::PoisonValue::get(type);
@@ -318,7 +332,9 @@ void KernelBuilder::round(Regs& values, DType dtype) {
 
 // ---- control
 
-llvm::BasicBlock* KernelBuilder::new_block(const char* name) { return llvm::BasicBlock::Create(ir_.getContext(), name, function_); }
+llvm::BasicBlock* KernelBuilder::new_block(const char* name) {
+  return llvm::BasicBlock::Create(ir_.getContext(), name, function_);
+}
 
 Regs KernelBuilder::if_else_zero(Reg condition, const std::function<Regs()>& then) {
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition); known && known->isOne()) return then();
@@ -345,10 +361,9 @@ void KernelBuilder::if_then(Reg condition, const std::function<void()>& then) {
   });
 }
 
-Regs KernelBuilder::loop(
-    Reg first, Reg end, Reg step, Regs carried,
-    const std::function<Regs(Reg, Regs)>& turn) {
-  llvm::BasicBlock *from = ir_.GetInsertBlock(), *head = new_block("loop"), *body = new_block("turn"), *after = new_block("done");
+Regs KernelBuilder::loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn) {
+  llvm::BasicBlock *from = ir_.GetInsertBlock(), *head = new_block("loop"), *body = new_block("turn"),
+                   *after = new_block("done");
   ir_.CreateBr(head);
   ir_.SetInsertPoint(head);
   auto* i = ir_.CreatePHI(first->getType(), 2);
@@ -380,14 +395,16 @@ Reg KernelBuilder::shuffle_xor(Reg value, int mask) {
   llvm::Type* type = value->getType();
   const unsigned bits = type->getPrimitiveSizeInBits();
   if (type->isFloatTy() || (type->isIntegerTy() && bits == 32)) {
-    const auto id = type->isFloatTy() ? llvm::Intrinsic::nvvm_shfl_sync_bfly_f32 : llvm::Intrinsic::nvvm_shfl_sync_bfly_i32;
+    const auto id =
+        type->isFloatTy() ? llvm::Intrinsic::nvvm_shfl_sync_bfly_f32 : llvm::Intrinsic::nvvm_shfl_sync_bfly_i32;
     return ir_.CreateIntrinsic(id, {}, {ir_.getInt32(-1), value, ir_.getInt32(mask), ir_.getInt32(31)});
   }
   if (bits == 64) {
     Reg whole = ir_.CreateBitCast(value, ir_.getInt64Ty());
     Reg low = shuffle_xor(ir_.CreateTrunc(whole, ir_.getInt32Ty()), mask);
     Reg high = shuffle_xor(ir_.CreateTrunc(ir_.CreateLShr(whole, 32), ir_.getInt32Ty()), mask);
-    Reg joined = ir_.CreateOr(ir_.CreateZExt(low, ir_.getInt64Ty()), ir_.CreateShl(ir_.CreateZExt(high, ir_.getInt64Ty()), 32));
+    Reg joined =
+        ir_.CreateOr(ir_.CreateZExt(low, ir_.getInt64Ty()), ir_.CreateShl(ir_.CreateZExt(high, ir_.getInt64Ty()), 32));
     return ir_.CreateBitCast(joined, type);
   }
   return ir_.CreateTrunc(shuffle_xor(ir_.CreateZExt(value, ir_.getInt32Ty()), mask), type);
@@ -438,7 +455,8 @@ Regs KernelBuilder::load_partials(Reg base, llvm::Type* type, Reg index, int cou
   Regs values;
   for (int i = 0; i < count; i += width) {
     llvm::Type* access = width > 1 ? llvm::cast<llvm::Type>(llvm::FixedVectorType::get(element, width)) : element;
-    const Reg part = ir_.CreateAlignedLoad(access, address(base, index, i * size, size), llvm::Align(width * size), /*isVolatile=*/true);
+    const Reg part = ir_.CreateAlignedLoad(access, address(base, index, i * size, size), llvm::Align(width * size),
+                                           /*isVolatile=*/true);
     for (int j = 0; j < width; ++j) {
       const Reg value = width > 1 ? ir_.CreateExtractElement(part, j) : part;
       values.push_back(is_bool ? ir_.CreateTrunc(value, type) : value);
@@ -448,7 +466,8 @@ Regs KernelBuilder::load_partials(Reg base, llvm::Type* type, Reg index, int cou
 }
 
 Reg KernelBuilder::atomic_increment(Reg address) {
-  return ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, ir_.getInt32(1), llvm::Align(4), llvm::AtomicOrdering::Monotonic);
+  return ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, ir_.getInt32(1), llvm::Align(4),
+                             llvm::AtomicOrdering::Monotonic);
 }
 
 Reg KernelBuilder::call_libdevice(const std::string& name, llvm::Type* type, const Regs& args) {

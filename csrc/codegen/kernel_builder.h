@@ -43,9 +43,9 @@ class KernelBuilder {
   Reg symbol(const std::string& name);  // as an index
 
   // ---- where this thread is
-  Reg thread();          // index
+  Reg thread();  // index
   Reg block(int axis = 0);
-  Reg lane();            // 0..31, i32
+  Reg lane();  // 0..31, i32
   Reg thread_i32();
 
   // ---- values
@@ -69,8 +69,7 @@ class KernelBuilder {
   Regs if_else_zero(Reg condition, const std::function<Regs()>& then);
   void if_then(Reg condition, const std::function<void()>& then);
   // for (i = first; i < end; i += step) with values carried from one turn to the next; returns the last ones.
-  Regs loop(Reg first, Reg end, Reg step, Regs carried,
-                                 const std::function<Regs(Reg, Regs)>& turn);
+  Regs loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn);
   llvm::BasicBlock* new_block(const char* name);
 
   // ---- threads together

@@ -26,16 +26,20 @@ void answer_reflect(llvm::Module& module) {
     llvm::StringRef question;
     const llvm::Value* text = call->getArgOperand(0)->stripPointerCasts();
     if (auto* global = llvm::dyn_cast<llvm::GlobalVariable>(text); global && global->hasInitializer()) {
-      if (auto* data = llvm::dyn_cast<llvm::ConstantDataSequential>(global->getInitializer())) question = data->getAsCString();
+      if (auto* data = llvm::dyn_cast<llvm::ConstantDataSequential>(global->getInitializer()))
+        question = data->getAsCString();
     }
-    const int answer = question == "__CUDA_PREC_SQRT" || question == "__CUDA_PREC_DIV" ? 1 : question == "__CUDA_ARCH" ? 800 : 0;
+    const int answer = question == "__CUDA_PREC_SQRT" || question == "__CUDA_PREC_DIV" ? 1
+                       : question == "__CUDA_ARCH"                                     ? 800
+                                                                                       : 0;
     call->replaceAllUsesWith(llvm::ConstantInt::get(call->getType(), answer));
     call->eraseFromParent();
   }
   reflect->eraseFromParent();
 }
 
-// Whether an instruction may run where its branch was not taken: arithmetic, and the machine's own functions of numbers.
+// Whether an instruction may run where its branch was not taken: arithmetic, and the machine's own functions of
+// numbers.
 bool runs_anywhere(const llvm::Instruction& i) {
   if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&i)) {
     const llvm::Function* f = call->getCalledFunction();
@@ -47,21 +51,26 @@ bool runs_anywhere(const llvm::Instruction& i) {
 // A side of a branch: a short block without other ways in, straight to `join`.
 bool is_short_side(llvm::BasicBlock& side, const llvm::BasicBlock& from, const llvm::BasicBlock& join) {
   constexpr size_t kMostInstructions = 16;
-  if (side.getSinglePredecessor() != &from || side.getSingleSuccessor() != &join || side.size() > kMostInstructions) return false;
+  if (side.getSinglePredecessor() != &from || side.getSingleSuccessor() != &join || side.size() > kMostInstructions)
+    return false;
   return std::all_of(side.begin(), std::prev(side.end()), runs_anywhere);
 }
 
-// Turns a branch over short sides into selects. Elements of a warp take both sides anyway, and straight code is what lets
-// the elements of a vector overlap. LLVM stops at two values that differ; libdevice's functions choose among polynomials.
+// Turns a branch over short sides into selects. Elements of a warp take both sides anyway, and straight code is what
+// lets the elements of a vector overlap. LLVM stops at two values that differ; libdevice's functions choose among
+// polynomials.
 bool flatten_branch(llvm::BasicBlock& from) {
   auto* branch = llvm::dyn_cast<llvm::BranchInst>(from.getTerminator());
   if (!branch || !branch->isConditional()) return false;
   llvm::BasicBlock *yes = branch->getSuccessor(0), *no = branch->getSuccessor(1);
   if (yes == no) return false;
   llvm::BasicBlock* join = nullptr;
-  if (yes->getSingleSuccessor() && is_short_side(*yes, from, *yes->getSingleSuccessor())) join = yes->getSingleSuccessor();
+  if (yes->getSingleSuccessor() && is_short_side(*yes, from, *yes->getSingleSuccessor()))
+    join = yes->getSingleSuccessor();
   const bool has_yes = join != nullptr;
-  if (has_yes ? no != join && !is_short_side(*no, from, *join) : !(no->getSingleSuccessor() == yes && is_short_side(*no, from, *yes))) return false;
+  if (has_yes ? no != join && !is_short_side(*no, from, *join)
+              : !(no->getSingleSuccessor() == yes && is_short_side(*no, from, *yes)))
+    return false;
   if (!has_yes) join = yes;
   const bool has_no = no != join;
   if (join == &from) return false;
@@ -71,7 +80,9 @@ bool flatten_branch(llvm::BasicBlock& from) {
   for (llvm::PHINode& phi : join->phis()) {
     llvm::Value* on_yes = phi.getIncomingValueForBlock(has_yes ? yes : &from);
     llvm::Value* on_no = phi.getIncomingValueForBlock(has_no ? no : &from);
-    llvm::Value* chosen = on_yes == on_no ? on_yes : llvm::SelectInst::Create(branch->getCondition(), on_yes, on_no, "", branch->getIterator());
+    llvm::Value* chosen =
+        on_yes == on_no ? on_yes
+                        : llvm::SelectInst::Create(branch->getCondition(), on_yes, on_no, "", branch->getIterator());
     if (has_yes) phi.removeIncomingValue(yes, /*DeletePHIIfEmpty=*/false);
     if (has_no) phi.removeIncomingValue(no, /*DeletePHIIfEmpty=*/false);
     if (phi.getBasicBlockIndex(&from) >= 0) {

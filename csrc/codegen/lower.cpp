@@ -99,7 +99,8 @@ LoweredModule lower_to_ptx(std::unique_ptr<llvm::Module> module, const std::stri
   llvm::SmallString<0> ptx;
   llvm::raw_svector_ostream out(ptx);
   llvm::legacy::PassManager emit;
-  TW_CHECK(!machine->addPassesToEmitFile(emit, out, nullptr, llvm::CodeGenFileType::AssemblyFile)) << "no PTX from " << arch;
+  TW_CHECK(!machine->addPassesToEmitFile(emit, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
+      << "no PTX from " << arch;
   emit.run(*module);
   result.ptx = ptx.str().str();
   return result;

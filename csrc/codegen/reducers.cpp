@@ -7,7 +7,10 @@
 namespace tilewright {
 
 Reducer::Reducer(KernelBuilder& k, const ElementProgram& program, const ProgramReduction& reduction)
-    : k_(k), p_(program), r_(reduction), compute_(compute_type(program.steps[reduction.operand].dtype)),
+    : k_(k),
+      p_(program),
+      r_(reduction),
+      compute_(compute_type(program.steps[reduction.operand].dtype)),
       parts_(state_types(reduction, program)) {}
 
 bool Reducer::needs_position() const { return r_.node->op == Op::kArgmax || r_.node->op == Op::kArgmin; }
@@ -111,7 +114,9 @@ Regs Reducer::join_welford(const Regs& a, const Regs& b) const {
   return {mean, ir.CreateFAdd(ir.CreateFAdd(a[1], b[1]), between), count};
 }
 
-Reg Reducer::exp(Reg x) const { return k_.call_libdevice(x->getType()->isFloatTy() ? "__nv_expf" : "__nv_exp", x->getType(), {x}); }
+Reg Reducer::exp(Reg x) const {
+  return k_.call_libdevice(x->getType()->isFloatTy() ? "__nv_expf" : "__nv_exp", x->getType(), {x});
+}
 
 // What to measure from where nothing is above minus infinity.
 Reg Reducer::finite_maximum(Reg maximum) const {
@@ -129,10 +134,12 @@ Regs Reducer::join_online(const Regs& a, const Regs& b) const {
 Regs Reducer::online_of(const std::vector<Element>& elements) const {
   llvm::IRBuilder<>& ir = k_.ir();
   Regs values, level;
-  for (const Element& e : elements) values.push_back(e.present ? ir.CreateSelect(e.present, e.value, worst(true)) : e.value);
+  for (const Element& e : elements)
+    values.push_back(e.present ? ir.CreateSelect(e.present, e.value, worst(true)) : e.value);
   for (level = values; level.size() > 1;) {
     Regs next;
-    for (size_t i = 0; i + 1 < level.size(); i += 2) next.push_back(emit_extremum(k_, level[i], level[i + 1], compute_, true));
+    for (size_t i = 0; i + 1 < level.size(); i += 2)
+      next.push_back(emit_extremum(k_, level[i], level[i + 1], compute_, true));
     if (level.size() % 2 == 1) next.push_back(level.back());
     level = std::move(next);
   }
@@ -167,7 +174,8 @@ Regs Reducer::welford_of(const std::vector<Element>& elements) const {
     if (i % 2 == 0) {
       squares.push_back(ir.CreateFMul(distance, distance));
     } else {
-      squares.back() = ir.CreateIntrinsic(llvm::Intrinsic::fma, {distance->getType()}, {distance, distance, squares.back()});
+      squares.back() =
+          ir.CreateIntrinsic(llvm::Intrinsic::fma, {distance->getType()}, {distance, distance, squares.back()});
     }
   }
   return {mean, tree_sum(k_, squares), count};
@@ -181,7 +189,8 @@ Regs Reducer::of_elements(const std::vector<Element>& elements) const {
   for (size_t i = 0; i < elements.size();) {
     std::vector<Regs> level;
     const Reg present = elements[i].present;
-    for (; i < elements.size() && elements[i].present == present; ++i) level.push_back(of_element(elements[i].value, elements[i].position));
+    for (; i < elements.size() && elements[i].present == present; ++i)
+      level.push_back(of_element(elements[i].value, elements[i].position));
     while (level.size() > 1) {
       std::vector<Regs> next;
       for (size_t j = 0; j + 1 < level.size(); j += 2) next.push_back(join(level[j], level[j + 1]));
@@ -190,7 +199,8 @@ Regs Reducer::of_elements(const std::vector<Element>& elements) const {
     }
     if (present) {
       const Regs none = identity();
-      for (size_t part = 0; part < none.size(); ++part) level[0][part] = k_.ir().CreateSelect(present, level[0][part], none[part]);
+      for (size_t part = 0; part < none.size(); ++part)
+        level[0][part] = k_.ir().CreateSelect(present, level[0][part], none[part]);
     }
     groups.push_back(level[0]);
   }
@@ -209,7 +219,8 @@ Regs Reducer::finish(const Regs& state, Reg count) const {
   if (p_.is_online(r_)) return {state[1]};
   Regs values = {state[0]};
   if (r_.node->op == Op::kMean) values[0] = ir.CreateFDiv(values[0], count_as_float(count));
-  if (!is_float(parts_[0]) && values[0]->getType() != k_.element_type(result)) values[0] = emit_cast(k_, values[0], parts_[0], result);
+  if (!is_float(parts_[0]) && values[0]->getType() != k_.element_type(result))
+    values[0] = emit_cast(k_, values[0], parts_[0], result);
   k_.round(values, result);
   return values;
 }

@@ -14,8 +14,14 @@ using llvm::Intrinsic::ID;
 class ScalarOp {
  public:
   ScalarOp(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands)
-      : k_(k), ir_(k.ir()), node_(node), dtype_(dtypes.empty() ? node.type().dtype : dtypes.back()), v_(operands),
-        type_(operands.empty() ? nullptr : operands.back()->getType()), float_(is_float(dtype_)), signed_(is_signed(dtype_)) {}
+      : k_(k),
+        ir_(k.ir()),
+        node_(node),
+        dtype_(dtypes.empty() ? node.type().dtype : dtypes.back()),
+        v_(operands),
+        type_(operands.empty() ? nullptr : operands.back()->getType()),
+        float_(is_float(dtype_)),
+        signed_(is_signed(dtype_)) {}
 
   Reg unary();
   Reg binary();
@@ -25,7 +31,9 @@ class ScalarOp {
   [[noreturn]] void unsupported() const {
     throw InternalError(std::string("no code for ") + node_.info().text + " of " + name(dtype_));
   }
-  Reg number(double x) const { return float_ ? llvm::ConstantFP::get(type_, x) : llvm::ConstantInt::get(type_, static_cast<int64_t>(x), true); }
+  Reg number(double x) const {
+    return float_ ? llvm::ConstantFP::get(type_, x) : llvm::ConstantInt::get(type_, static_cast<int64_t>(x), true);
+  }
   Reg intrinsic(ID id, const Regs& args) const { return ir_.CreateIntrinsic(id, {type_}, args); }
   // libdevice's function for the compute type: __nv_expf, __nv_exp.
   Reg library(const char* base, const Regs& args) const {
@@ -42,7 +50,8 @@ class ScalarOp {
   Reg floor_div() const;
   Reg mod() const;
   Reg integer_pow() const;
-  Reg compare(llvm::CmpInst::Predicate on_float, llvm::CmpInst::Predicate on_signed, llvm::CmpInst::Predicate on_unsigned) const;
+  Reg compare(llvm::CmpInst::Predicate on_float, llvm::CmpInst::Predicate on_signed,
+              llvm::CmpInst::Predicate on_unsigned) const;
   Reg shift(bool left) const;
   Reg nextafter() const;
   Reg bits_of(Reg value, DType dtype) const;
@@ -79,9 +88,11 @@ Reg ScalarOp::divide(Reg a, Reg b, bool remainder) const {
                               : (signed_ ? llvm::Instruction::SDiv : llvm::Instruction::UDiv);
     result = ir_.CreateBinOp(op, wide_a, wide_b);
   } else {
-    const std::string text = std::string(remainder ? "rem." : "div.") + (signed_ ? "s" : "u") + std::to_string(bits) + " $0, $1, $2;";
+    const std::string text =
+        std::string(remainder ? "rem." : "div.") + (signed_ ? "s" : "u") + std::to_string(bits) + " $0, $1, $2;";
     auto* type = llvm::FunctionType::get(wide, {wide, wide}, false);
-    result = ir_.CreateCall(llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", /*hasSideEffects=*/false), {wide_a, wide_b});
+    result = ir_.CreateCall(
+        llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", /*hasSideEffects=*/false), {wide_a, wide_b});
   }
   return ir_.CreateTrunc(result, type_);
 }
@@ -98,10 +109,12 @@ Reg ScalarOp::floor_div() const {
   // torch.floor_divide: from the exact remainder, so that the quotient is right where a / b rounds up to an integer.
   const Reg rest = library("fmod", {a, b});
   Reg quotient = ir_.CreateFDiv(ir_.CreateFSub(a, rest), b);
-  const Reg adjust = ir_.CreateAnd(ir_.CreateFCmpUNE(rest, number(0)), ir_.CreateXor(less(b, number(0)), less(rest, number(0))));
+  const Reg adjust =
+      ir_.CreateAnd(ir_.CreateFCmpUNE(rest, number(0)), ir_.CreateXor(less(b, number(0)), less(rest, number(0))));
   quotient = ir_.CreateSelect(adjust, ir_.CreateFSub(quotient, number(1)), quotient);
   Reg floor = intrinsic(llvm::Intrinsic::floor, {quotient});
-  floor = ir_.CreateSelect(ir_.CreateFCmpOGT(ir_.CreateFSub(quotient, floor), number(0.5)), ir_.CreateFAdd(floor, number(1)), floor);
+  floor = ir_.CreateSelect(ir_.CreateFCmpOGT(ir_.CreateFSub(quotient, floor), number(0.5)),
+                           ir_.CreateFAdd(floor, number(1)), floor);
   const Reg plain = ir_.CreateFDiv(a, b);
   const Reg zero = intrinsic(llvm::Intrinsic::copysign, {number(0), plain});
   const Reg finite = ir_.CreateSelect(ir_.CreateFCmpUNE(quotient, number(0)), floor, zero);
@@ -117,7 +130,8 @@ Reg ScalarOp::mod() const {
     return ir_.CreateAdd(rest, ir_.CreateSelect(adjust, b, number(0)));
   }
   const Reg rest = library("fmod", {a, b});
-  const Reg adjust = ir_.CreateAnd(ir_.CreateFCmpUNE(rest, number(0)), ir_.CreateXor(less(b, number(0)), less(rest, number(0))));
+  const Reg adjust =
+      ir_.CreateAnd(ir_.CreateFCmpUNE(rest, number(0)), ir_.CreateXor(less(b, number(0)), less(rest, number(0))));
   return ir_.CreateSelect(adjust, ir_.CreateFAdd(rest, b), rest);
 }
 
@@ -144,11 +158,13 @@ Reg ScalarOp::integer_pow() const {
   if (!signed_) return result;
   const Reg odd_exponent = ir_.CreateICmpNE(ir_.CreateAnd(exponent, one), zero);
   const Reg of_minus_one = ir_.CreateSelect(odd_exponent, number(-1), one);
-  const Reg reciprocal = ir_.CreateSelect(ir_.CreateICmpEQ(base, one), one, ir_.CreateSelect(ir_.CreateICmpEQ(base, number(-1)), of_minus_one, zero));
+  const Reg reciprocal = ir_.CreateSelect(ir_.CreateICmpEQ(base, one), one,
+                                          ir_.CreateSelect(ir_.CreateICmpEQ(base, number(-1)), of_minus_one, zero));
   return ir_.CreateSelect(negative(exponent), reciprocal, result);
 }
 
-Reg ScalarOp::compare(llvm::CmpInst::Predicate on_float, llvm::CmpInst::Predicate on_signed, llvm::CmpInst::Predicate on_unsigned) const {
+Reg ScalarOp::compare(llvm::CmpInst::Predicate on_float, llvm::CmpInst::Predicate on_signed,
+                      llvm::CmpInst::Predicate on_unsigned) const {
   if (float_) return ir_.CreateFCmp(on_float, v_[0], v_[1]);
   return ir_.CreateICmp(signed_ ? on_signed : on_unsigned, v_[0], v_[1]);
 }
@@ -160,19 +176,22 @@ Reg ScalarOp::shift(bool left) const {
   const Reg safe = ir_.CreateSelect(in_range, amount, number(0));
   if (left) return ir_.CreateSelect(in_range, ir_.CreateShl(a, safe), number(0));
   if (!signed_) return ir_.CreateSelect(in_range, ir_.CreateLShr(a, safe), number(0));
-  return ir_.CreateSelect(in_range, ir_.CreateAShr(a, safe), ir_.CreateAShr(a, llvm::ConstantInt::get(type_, bits - 1)));
+  return ir_.CreateSelect(in_range, ir_.CreateAShr(a, safe),
+                          ir_.CreateAShr(a, llvm::ConstantInt::get(type_, bits - 1)));
 }
 
 // The bits of an element as memory holds them.
 Reg ScalarOp::bits_of(Reg value, DType dtype) const {
-  if (dtype == DType::kBF16) return ir_.CreateTrunc(ir_.CreateLShr(ir_.CreateBitCast(value, ir_.getInt32Ty()), 16), ir_.getInt16Ty());
+  if (dtype == DType::kBF16)
+    return ir_.CreateTrunc(ir_.CreateLShr(ir_.CreateBitCast(value, ir_.getInt32Ty()), 16), ir_.getInt16Ty());
   if (dtype == DType::kF16) return ir_.CreateBitCast(ir_.CreateFPTrunc(value, ir_.getHalfTy()), ir_.getInt16Ty());
   if (dtype == DType::kBool) return ir_.CreateZExt(value, ir_.getInt8Ty());
   return ir_.CreateBitCast(value, ir_.getIntNTy(8 * bytes(dtype)));
 }
 
 Reg ScalarOp::value_of(Reg bits, DType dtype) const {
-  if (dtype == DType::kBF16) return ir_.CreateBitCast(ir_.CreateShl(ir_.CreateZExt(bits, ir_.getInt32Ty()), 16), ir_.getFloatTy());
+  if (dtype == DType::kBF16)
+    return ir_.CreateBitCast(ir_.CreateShl(ir_.CreateZExt(bits, ir_.getInt32Ty()), 16), ir_.getFloatTy());
   if (dtype == DType::kF16) return ir_.CreateFPExt(ir_.CreateBitCast(bits, ir_.getHalfTy()), ir_.getFloatTy());
   if (dtype == DType::kBool) return ir_.CreateICmpNE(bits, ir_.getInt8(0));
   return ir_.CreateBitCast(bits, k_.element_type(dtype));
@@ -185,8 +204,10 @@ Reg ScalarOp::nextafter() const {
   llvm::Type* i16 = ir_.getInt16Ty();
   const Reg bits = bits_of(from, dtype_);
   const Reg away = ir_.CreateICmpEQ(ir_.CreateFCmpOLT(from, to), ir_.CreateFCmpOGT(from, number(0)));
-  const Reg stepped = ir_.CreateSelect(away, ir_.CreateAdd(bits, ir_.getInt16(1)), ir_.CreateSub(bits, ir_.getInt16(1)));
-  const Reg smallest = ir_.CreateOr(ir_.CreateAnd(bits_of(to, dtype_), llvm::ConstantInt::get(i16, 0x8000)), ir_.getInt16(1));
+  const Reg stepped =
+      ir_.CreateSelect(away, ir_.CreateAdd(bits, ir_.getInt16(1)), ir_.CreateSub(bits, ir_.getInt16(1)));
+  const Reg smallest =
+      ir_.CreateOr(ir_.CreateAnd(bits_of(to, dtype_), llvm::ConstantInt::get(i16, 0x8000)), ir_.getInt16(1));
   Reg result = value_of(ir_.CreateSelect(ir_.CreateFCmpOEQ(from, number(0)), smallest, stepped), dtype_);
   result = ir_.CreateSelect(ir_.CreateFCmpOEQ(from, to), to, result);
   return ir_.CreateSelect(ir_.CreateFCmpUNO(from, to), ir_.CreateFAdd(from, to), result);
@@ -195,53 +216,94 @@ Reg ScalarOp::nextafter() const {
 Reg ScalarOp::unary() {
   const Reg x = v_[0];
   switch (node_.op) {
-    case Op::kCopy: return x;
-    case Op::kCast: return emit_cast(k_, x, dtype_, node_.type().dtype);
-    case Op::kBitcast: return value_of(bits_of(x, dtype_), node_.type().dtype);
-    case Op::kNeg: return float_ ? ir_.CreateFNeg(x) : ir_.CreateNeg(x);
+    case Op::kCopy:
+      return x;
+    case Op::kCast:
+      return emit_cast(k_, x, dtype_, node_.type().dtype);
+    case Op::kBitcast:
+      return value_of(bits_of(x, dtype_), node_.type().dtype);
+    case Op::kNeg:
+      return float_ ? ir_.CreateFNeg(x) : ir_.CreateNeg(x);
     case Op::kAbs:
       if (float_) return intrinsic(llvm::Intrinsic::fabs, {x});
       return signed_ ? ir_.CreateIntrinsic(llvm::Intrinsic::abs, {type_}, {x, ir_.getFalse()}) : x;
-    case Op::kSign: return sign();
-    case Op::kCeil: return rounding(llvm::Intrinsic::ceil);
-    case Op::kFloor: return rounding(llvm::Intrinsic::floor);
-    case Op::kRound: return rounding(llvm::Intrinsic::rint);
-    case Op::kTrunc: return rounding(llvm::Intrinsic::trunc);
-    case Op::kReciprocal: return ir_.CreateFDiv(number(1), x);
-    case Op::kSqrt: return intrinsic(llvm::Intrinsic::sqrt, {x});
-    case Op::kRsqrt: return library("rsqrt", v_);
-    case Op::kExp: return library("exp", v_);
-    case Op::kExp2: return library("exp2", v_);
-    case Op::kExpm1: return library("expm1", v_);
-    case Op::kLog: return library("log", v_);
-    case Op::kLog2: return library("log2", v_);
-    case Op::kLog10: return library("log10", v_);
-    case Op::kLog1p: return library("log1p", v_);
-    case Op::kSin: return library("sin", v_);
-    case Op::kCos: return library("cos", v_);
-    case Op::kTan: return library("tan", v_);
-    case Op::kAsin: return library("asin", v_);
-    case Op::kAcos: return library("acos", v_);
-    case Op::kAtan: return library("atan", v_);
-    case Op::kSinh: return library("sinh", v_);
-    case Op::kCosh: return library("cosh", v_);
-    case Op::kTanh: return library("tanh", v_);
-    case Op::kAsinh: return library("asinh", v_);
-    case Op::kAcosh: return library("acosh", v_);
-    case Op::kAtanh: return library("atanh", v_);
-    case Op::kErf: return library("erf", v_);
-    case Op::kErfc: return library("erfc", v_);
-    case Op::kErfinv: return library("erfinv", v_);
-    case Op::kLgamma: return library("lgamma", v_);
-    case Op::kSigmoid: return ir_.CreateFDiv(number(1), ir_.CreateFAdd(number(1), library("exp", {ir_.CreateFNeg(x)})));
-    case Op::kIsNan: return is_nan(x);
-    case Op::kIsInf: return float_ ? ir_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs, {x}), llvm::ConstantFP::getInfinity(type_)) : llvm::cast<llvm::Value>(ir_.getFalse());
+    case Op::kSign:
+      return sign();
+    case Op::kCeil:
+      return rounding(llvm::Intrinsic::ceil);
+    case Op::kFloor:
+      return rounding(llvm::Intrinsic::floor);
+    case Op::kRound:
+      return rounding(llvm::Intrinsic::rint);
+    case Op::kTrunc:
+      return rounding(llvm::Intrinsic::trunc);
+    case Op::kReciprocal:
+      return ir_.CreateFDiv(number(1), x);
+    case Op::kSqrt:
+      return intrinsic(llvm::Intrinsic::sqrt, {x});
+    case Op::kRsqrt:
+      return library("rsqrt", v_);
+    case Op::kExp:
+      return library("exp", v_);
+    case Op::kExp2:
+      return library("exp2", v_);
+    case Op::kExpm1:
+      return library("expm1", v_);
+    case Op::kLog:
+      return library("log", v_);
+    case Op::kLog2:
+      return library("log2", v_);
+    case Op::kLog10:
+      return library("log10", v_);
+    case Op::kLog1p:
+      return library("log1p", v_);
+    case Op::kSin:
+      return library("sin", v_);
+    case Op::kCos:
+      return library("cos", v_);
+    case Op::kTan:
+      return library("tan", v_);
+    case Op::kAsin:
+      return library("asin", v_);
+    case Op::kAcos:
+      return library("acos", v_);
+    case Op::kAtan:
+      return library("atan", v_);
+    case Op::kSinh:
+      return library("sinh", v_);
+    case Op::kCosh:
+      return library("cosh", v_);
+    case Op::kTanh:
+      return library("tanh", v_);
+    case Op::kAsinh:
+      return library("asinh", v_);
+    case Op::kAcosh:
+      return library("acosh", v_);
+    case Op::kAtanh:
+      return library("atanh", v_);
+    case Op::kErf:
+      return library("erf", v_);
+    case Op::kErfc:
+      return library("erfc", v_);
+    case Op::kErfinv:
+      return library("erfinv", v_);
+    case Op::kLgamma:
+      return library("lgamma", v_);
+    case Op::kSigmoid:
+      return ir_.CreateFDiv(number(1), ir_.CreateFAdd(number(1), library("exp", {ir_.CreateFNeg(x)})));
+    case Op::kIsNan:
+      return is_nan(x);
+    case Op::kIsInf:
+      return float_ ? ir_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs, {x}), llvm::ConstantFP::getInfinity(type_))
+                    : llvm::cast<llvm::Value>(ir_.getFalse());
     case Op::kSignbit:
       if (!float_) return negative(x);
       return ir_.CreateICmpSLT(ir_.CreateBitCast(x, ir_.getIntNTy(type_->getPrimitiveSizeInBits())),
                                llvm::ConstantInt::get(ir_.getIntNTy(type_->getPrimitiveSizeInBits()), 0));
-    case Op::kNot: return ir_.CreateNot(x);
-    default: unsupported();
+    case Op::kNot:
+      return ir_.CreateNot(x);
+    default:
+      unsupported();
   }
 }
 
@@ -250,40 +312,69 @@ Reg ScalarOp::binary() {
   const Reg a = v_[0], b = v_[1];
   const bool is_bool = dtype_ == DType::kBool;
   switch (node_.op) {
-    case Op::kAdd: return float_ ? ir_.CreateFAdd(a, b) : is_bool ? ir_.CreateOr(a, b) : ir_.CreateAdd(a, b);
-    case Op::kSub: return float_ ? ir_.CreateFSub(a, b) : is_bool ? ir_.CreateXor(a, b) : ir_.CreateSub(a, b);
-    case Op::kMul: return float_ ? ir_.CreateFMul(a, b) : is_bool ? ir_.CreateAnd(a, b) : ir_.CreateMul(a, b);
-    case Op::kDiv: return float_ ? ir_.CreateFDiv(a, b) : divide(a, b, false);
-    case Op::kFloorDiv: return floor_div();
-    case Op::kMod: return mod();
-    case Op::kFmod: return float_ ? library("fmod", v_) : divide(a, b, true);
-    case Op::kPow: return float_ ? library("pow", v_) : integer_pow();
-    case Op::kAtan2: return library("atan2", v_);
-    case Op::kHypot: return library("hypot", v_);
-    case Op::kCopysign: return intrinsic(llvm::Intrinsic::copysign, v_);
-    case Op::kNextafter: return nextafter();
-    case Op::kMaximum: return emit_extremum(k_, a, b, dtype_, true);
-    case Op::kMinimum: return emit_extremum(k_, a, b, dtype_, false);
-    case Op::kFmax: return float_ ? intrinsic(llvm::Intrinsic::maxnum, v_) : emit_extremum(k_, a, b, dtype_, true);
-    case Op::kFmin: return float_ ? intrinsic(llvm::Intrinsic::minnum, v_) : emit_extremum(k_, a, b, dtype_, false);
-    case Op::kEq: return compare(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
-    case Op::kNe: return compare(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
-    case Op::kLt: return compare(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
-    case Op::kLe: return compare(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
-    case Op::kGt: return compare(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
-    case Op::kGe: return compare(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
-    case Op::kAnd: return ir_.CreateAnd(a, b);
-    case Op::kOr: return ir_.CreateOr(a, b);
-    case Op::kXor: return ir_.CreateXor(a, b);
-    case Op::kShl: return shift(true);
-    case Op::kShr: return shift(false);
-    default: unsupported();
+    case Op::kAdd:
+      return float_ ? ir_.CreateFAdd(a, b) : is_bool ? ir_.CreateOr(a, b) : ir_.CreateAdd(a, b);
+    case Op::kSub:
+      return float_ ? ir_.CreateFSub(a, b) : is_bool ? ir_.CreateXor(a, b) : ir_.CreateSub(a, b);
+    case Op::kMul:
+      return float_ ? ir_.CreateFMul(a, b) : is_bool ? ir_.CreateAnd(a, b) : ir_.CreateMul(a, b);
+    case Op::kDiv:
+      return float_ ? ir_.CreateFDiv(a, b) : divide(a, b, false);
+    case Op::kFloorDiv:
+      return floor_div();
+    case Op::kMod:
+      return mod();
+    case Op::kFmod:
+      return float_ ? library("fmod", v_) : divide(a, b, true);
+    case Op::kPow:
+      return float_ ? library("pow", v_) : integer_pow();
+    case Op::kAtan2:
+      return library("atan2", v_);
+    case Op::kHypot:
+      return library("hypot", v_);
+    case Op::kCopysign:
+      return intrinsic(llvm::Intrinsic::copysign, v_);
+    case Op::kNextafter:
+      return nextafter();
+    case Op::kMaximum:
+      return emit_extremum(k_, a, b, dtype_, true);
+    case Op::kMinimum:
+      return emit_extremum(k_, a, b, dtype_, false);
+    case Op::kFmax:
+      return float_ ? intrinsic(llvm::Intrinsic::maxnum, v_) : emit_extremum(k_, a, b, dtype_, true);
+    case Op::kFmin:
+      return float_ ? intrinsic(llvm::Intrinsic::minnum, v_) : emit_extremum(k_, a, b, dtype_, false);
+    case Op::kEq:
+      return compare(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
+    case Op::kNe:
+      return compare(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
+    case Op::kLt:
+      return compare(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
+    case Op::kLe:
+      return compare(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
+    case Op::kGt:
+      return compare(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
+    case Op::kGe:
+      return compare(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
+    case Op::kAnd:
+      return ir_.CreateAnd(a, b);
+    case Op::kOr:
+      return ir_.CreateOr(a, b);
+    case Op::kXor:
+      return ir_.CreateXor(a, b);
+    case Op::kShl:
+      return shift(true);
+    case Op::kShr:
+      return shift(false);
+    default:
+      unsupported();
   }
 }
 
 Reg ScalarOp::ternary() {
   if (node_.op == Op::kWhere) return ir_.CreateSelect(v_[0], v_[1], v_[2]);
-  if (node_.op == Op::kFma) return float_ ? intrinsic(llvm::Intrinsic::fma, v_) : ir_.CreateAdd(ir_.CreateMul(v_[0], v_[1]), v_[2]);
+  if (node_.op == Op::kFma)
+    return float_ ? intrinsic(llvm::Intrinsic::fma, v_) : ir_.CreateAdd(ir_.CreateMul(v_[0], v_[1]), v_[2]);
   unsupported();
 }
 
@@ -292,9 +383,12 @@ Reg ScalarOp::ternary() {
 Reg emit_pointwise(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands) {
   ScalarOp op(k, node, dtypes, operands);
   switch (operands.size()) {
-    case 1: return op.unary();
-    case 2: return op.binary();
-    default: return op.ternary();
+    case 1:
+      return op.unary();
+    case 2:
+      return op.binary();
+    default:
+      return op.ternary();
   }
 }
 
@@ -326,13 +420,15 @@ Reg emit_cast(KernelBuilder& k, Reg value, DType from, DType to) {
   llvm::Type *from_type = k.element_type(from), *to_type = k.element_type(to);
   if (from == to) return value;
   if (to == DType::kBool) {
-    return is_float(from) ? ir.CreateFCmpUNE(value, llvm::ConstantFP::get(from_type, 0)) : ir.CreateICmpNE(value, llvm::ConstantInt::get(from_type, 0));
+    return is_float(from) ? ir.CreateFCmpUNE(value, llvm::ConstantFP::get(from_type, 0))
+                          : ir.CreateICmpNE(value, llvm::ConstantInt::get(from_type, 0));
   }
   if (is_float(from) && is_float(to)) return ir.CreateFPCast(value, to_type);
   if (is_float(to)) {
     return is_signed(from) ? ir.CreateSIToFP(value, to_type) : ir.CreateUIToFP(value, to_type);
   }
-  if (!is_float(from)) return is_signed(from) ? ir.CreateSExtOrTrunc(value, to_type) : ir.CreateZExtOrTrunc(value, to_type);
+  if (!is_float(from))
+    return is_signed(from) ? ir.CreateSExtOrTrunc(value, to_type) : ir.CreateZExtOrTrunc(value, to_type);
   // The conversion of the machine: towards zero, saturating, NaN as it comes. Bytes without sign go through 64 bits,
   // as PyTorch's conversion does.
   const bool wide = to == DType::kI64 || to == DType::kU8;
@@ -380,7 +476,8 @@ Reg emit_less(KernelBuilder& k, Reg a, Reg b, DType dtype) {
 
 Reg emit_extremum(KernelBuilder& k, Reg a, Reg b, DType dtype, bool is_max) {
   llvm::IRBuilder<>& ir = k.ir();
-  if (a->getType()->isFloatTy()) return ir.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+  if (a->getType()->isFloatTy())
+    return ir.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
   const Reg b_is_better = is_max ? emit_less(k, a, b, dtype) : emit_less(k, b, a, dtype);
   const Reg better = ir.CreateSelect(b_is_better, b, a);
   if (!is_float(dtype)) return better;

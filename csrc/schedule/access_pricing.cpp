@@ -82,7 +82,8 @@ VectorFacts vector_facts(const ElementProgram& p, const std::string& axis, int l
     facts.alignment = std::max<int64_t>(facts.alignment, access.width * bytes(a.dtype));
     for (const Expr& e : access.assumed) {
       const std::pair<Expr, int64_t> fact{e, access.width};
-      if (std::find(facts.divisible.begin(), facts.divisible.end(), fact) == facts.divisible.end()) facts.divisible.push_back(fact);
+      if (std::find(facts.divisible.begin(), facts.divisible.end(), fact) == facts.divisible.end())
+        facts.divisible.push_back(fact);
       if (p.body->symbols().hint(e) % access.width != 0) facts.holds_at_hint = false;
     }
   });
@@ -94,11 +95,13 @@ int preferred_lanes(const ElementProgram& p, const std::string& axis) {
   for_each_access(p, [&](const AccessView& a) {
     if (a.per_row || axis.empty()) return;
     const LaneAccess access = lane_access(p, a.index, a.guard, axis, 2, a.dtype, 16);
-    const bool consecutive = access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride == 1);
+    const bool consecutive =
+        access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride == 1);
     if (consecutive) traffic[bytes(a.dtype)] += touched(p, a.index) * bytes(a.dtype);
   });
   if (traffic.empty()) return 1;
-  const auto most = std::max_element(traffic.begin(), traffic.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(traffic.begin(), traffic.end(), [](auto& a, auto& b) { return a.second < b.second; });
   return static_cast<int>(16 / most->first);
 }
 
@@ -144,25 +147,46 @@ void price_operations(const ElementProgram& p, Footprint& footprint) {
     const bool is_f64 = dtype == DType::kF64;
     double& fma = is_f64 ? footprint.fma_f64 : footprint.fma_f32;
     switch (cost) {
-      case CostClass::kFree: break;
-      case CostClass::kMove: footprint.alu += n; break;
-      case CostClass::kAlu: (is_float(dtype) ? fma : footprint.alu) += n; break;
-      case CostClass::kMul: fma += n; break;
-      case CostClass::kSfu: fma += 6 * n; footprint.sfu += n; break;
-      case CostClass::kTranscendental: fma += 20 * n; footprint.sfu += 2 * n; break;
-      case CostClass::kDivision: fma += 8 * n; footprint.sfu += n; break;
-      case CostClass::kReduce: fma += n; break;
-      case CostClass::kOpaque: break;
+      case CostClass::kFree:
+        break;
+      case CostClass::kMove:
+        footprint.alu += n;
+        break;
+      case CostClass::kAlu:
+        (is_float(dtype) ? fma : footprint.alu) += n;
+        break;
+      case CostClass::kMul:
+        fma += n;
+        break;
+      case CostClass::kSfu:
+        fma += 6 * n;
+        footprint.sfu += n;
+        break;
+      case CostClass::kTranscendental:
+        fma += 20 * n;
+        footprint.sfu += 2 * n;
+        break;
+      case CostClass::kDivision:
+        fma += 8 * n;
+        footprint.sfu += n;
+        break;
+      case CostClass::kReduce:
+        fma += n;
+        break;
+      case CostClass::kOpaque:
+        break;
     }
     // Conversions to and from the 16-bit type.
     if (dtype == DType::kF16 || dtype == DType::kBF16) footprint.alu += n;
   };
   for (const ProgramStep& s : p.steps) {
     const double n = s.uses_reduced || !p.has_reductions() ? elements : rows;
-    if (s.kind == Kind::kPointwise) count(s.node->info().cost, s.node->operand(0)->type.is_tensor() ? s.node->operand(0)->type.dtype : s.dtype, n);
+    if (s.kind == Kind::kPointwise)
+      count(s.node->info().cost, s.node->operand(0)->type.is_tensor() ? s.node->operand(0)->type.dtype : s.dtype, n);
     if (s.kind == Kind::kSelect) footprint.alu += n;
   }
-  for (const ProgramReduction& r : p.reductions) count(CostClass::kReduce, compute_type(p.steps[r.operand].dtype), elements);
+  for (const ProgramReduction& r : p.reductions)
+    count(CostClass::kReduce, compute_type(p.steps[r.operand].dtype), elements);
 }
 
 int estimate_registers(const ElementProgram& p, int lanes, int fragments) {

@@ -11,9 +11,9 @@ namespace tilewright {
 
 // Facts under which vectors of `lanes` along `axis` work, and how well.
 struct VectorFacts {
-  bool any_vector = false;                           // some access becomes wider than one element
-  int64_t alignment = 1;                             // bytes that every pointer must be a multiple of
-  std::vector<std::pair<Expr, int64_t>> divisible;   // beyond what the symbol table knows
+  bool any_vector = false;                          // some access becomes wider than one element
+  int64_t alignment = 1;                            // bytes that every pointer must be a multiple of
+  std::vector<std::pair<Expr, int64_t>> divisible;  // beyond what the symbol table knows
   bool holds_at_hint = true;
 };
 VectorFacts vector_facts(const ElementProgram& program, const std::string& axis, int lanes);

@@ -27,7 +27,9 @@ std::string shown(const Value* v) {
 
 std::vector<int64_t> reduced_dims(const Node& node) { return node.attr_ints("dims"); }
 
-bool contains(const std::vector<int64_t>& dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
+bool contains(const std::vector<int64_t>& dims, int64_t d) {
+  return std::find(dims.begin(), dims.end(), d) != dims.end();
+}
 
 // Kept and reduced parts of something with an entry a dimension of a reduction's operand.
 struct Parts {
@@ -55,8 +57,8 @@ class ProgramMaker {
     for (size_t i = 0; i < p_.body->parameters().size(); ++i) parameter_index_[p_.body->parameters()[i]] = i;
     const std::vector<Node*> nodes = p_.body->nodes();
     check_types(nodes);
-    auto reduction = std::find_if(nodes.begin(), nodes.end(),
-                                  [](const Node* n) { return n->category() == Category::kReduction; });
+    auto reduction =
+        std::find_if(nodes.begin(), nodes.end(), [](const Node* n) { return n->category() == Category::kReduction; });
     reduction == nodes.end() ? make_pointwise_axes() : make_row_axes(**reduction);
     const std::vector<Output>& outputs = p_.body->outputs();
     for (size_t i = 0; i < outputs.size(); ++i) make_store(i, outputs[i]);
@@ -70,11 +72,13 @@ class ProgramMaker {
     auto check = [&](const Value* v) {
       if (!v->type.is_tensor()) return;
       const DType t = v->type.dtype;
-      if (!has_kernels(t) || t == DType::kF8E4M3 || t == DType::kF8E5M2) refuse(shown(v) + ": kernels do not take this element type");
+      if (!has_kernels(t) || t == DType::kF8E4M3 || t == DType::kF8E5M2)
+        refuse(shown(v) + ": kernels do not take this element type");
     };
     for (const Value* v : p_.body->parameters()) check(v);
     for (const Node* n : nodes) {
-      if (n->category() == Category::kCall || n->category() == Category::kHost) refuse(std::string(n->info().text) + " is not part of kernels");
+      if (n->category() == Category::kCall || n->category() == Category::kHost)
+        refuse(std::string(n->info().text) + " is not part of kernels");
       for (const auto& r : n->results) check(r.get());
     }
     if (p_.body->outputs().empty()) refuse("the group has no outputs");
@@ -159,7 +163,8 @@ class ProgramMaker {
     if (!coords) refuse("output " + shown(v) + " has another number of elements than the kernel iterates over");
     store.step = element(v, *coords, {});
     const Type& memory = output.into ? output.into->type : v->type;
-    if (output.into && output.into->type.shape != v->type.shape) refuse("output " + shown(v) + " and " + shown(output.into) + ", which it is written into, differ in shape");
+    if (output.into && output.into->type.shape != v->type.shape)
+      refuse("output " + shown(v) + " and " + shown(output.into) + ", which it is written into, differ in shape");
     store.index = offset(memory, *coords);
     p_.stores.push_back(store);
   }
@@ -188,7 +193,8 @@ class ProgramMaker {
   }
 
   int element(const Value* v, const Coords& coords, const Guard& guard) {
-    TW_CHECK(static_cast<int>(coords.size()) == v->type.rank()) << "%" << v->name << ": " << coords.size() << " coordinates";
+    TW_CHECK(static_cast<int>(coords.size()) == v->type.rank())
+        << "%" << v->name << ": " << coords.size() << " coordinates";
     std::vector<std::tuple<Expr, Expr, Expr>> guard_key;
     for (const Bound& b : guard) guard_key.emplace_back(b.index, b.low, b.high);
     const auto key = std::make_tuple(v, intern(coords_ids_, coords), intern(guard_ids_, guard_key));
@@ -577,7 +583,8 @@ void check_in_place(const ElementProgram& p) {
     if (!store.into) continue;
     for (const ProgramStep& s : p.steps) {
       if (s.kind != Kind::kLoad || p.parameter(s.parameter) != store.into) continue;
-      if (s.index != store.index) throw Refusal{"%" + store.into->name + " is written in place and read at other elements"};
+      if (s.index != store.index)
+        throw Refusal{"%" + store.into->name + " is written in place and read at other elements"};
       if (!store.per_row) continue;
       // Every thread of a row would read it, at any time before or after the one that writes.
       std::vector<int> roots;
@@ -585,7 +592,8 @@ void check_in_place(const ElementProgram& p) {
       for (const ProgramStore& other : p.stores) {
         if (!other.per_row) roots.push_back(other.step);
       }
-      if (p.needed_by(roots)[&s - p.steps.data()]) throw Refusal{"%" + store.into->name + " is written once a row and read by the whole row"};
+      if (p.needed_by(roots)[&s - p.steps.data()])
+        throw Refusal{"%" + store.into->name + " is written once a row and read by the whole row"};
     }
   }
 }

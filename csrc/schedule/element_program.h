@@ -18,7 +18,8 @@ namespace tilewright {
 //     return %3                                 add, store at 64*@a + @b
 //
 // A body with reductions iterates over rows: kept axes, then reduced axes that all its reductions share.
-// The schedule prices the program's accesses, and the expression emitter turns its steps into code: both read the same one.
+// The schedule prices the program's accesses, and the expression emitter turns its steps into code: both read the same
+// one.
 
 // low <= index < high.
 struct Bound {
@@ -83,7 +84,7 @@ struct ElementProgram {
 
   const Graph* body = nullptr;
   IndexSpace space;
-  std::vector<ProgramAxis> axes;  // kept ones first, each group outermost first
+  std::vector<ProgramAxis> axes;   // kept ones first, each group outermost first
   std::vector<ProgramStep> steps;  // operands before users
   std::vector<ProgramReduction> reductions;
   std::vector<ProgramStore> stores;

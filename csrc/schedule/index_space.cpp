@@ -274,7 +274,8 @@ std::vector<Expr> delinearize(const IndexSpace& space, const Expr& index, const 
   Expr rest = index;
   for (size_t d = shape.size(); d-- > 0;) {
     if (shape[d].is_constant(1)) continue;
-    const bool outermost = std::all_of(shape.begin(), shape.begin() + d, [](const Expr& s) { return s.is_constant(1); });
+    const bool outermost =
+        std::all_of(shape.begin(), shape.begin() + d, [](const Expr& s) { return s.is_constant(1); });
     if (outermost) {
       coords[d] = rest;
       break;

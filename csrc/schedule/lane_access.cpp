@@ -28,7 +28,8 @@ std::optional<std::vector<Expr>> alignment_facts(const IndexSpace& space, const 
     bool symbolic = false;
     for (const Expr& f : product_factors(term)) {
       const std::vector<std::string> symbols = f.symbols();
-      const bool on_axis = std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return space.is_axis(s); });
+      const bool on_axis =
+          std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return space.is_axis(s); });
       if (on_axis) continue;
       sizes = sizes * f;
       symbolic = symbolic || !f.constant();
@@ -60,7 +61,8 @@ LaneAccess lane_access(const ElementProgram& program, const Expr& index, const G
   LaneAccess access;
   if (axis.empty() || !program.space.depends_on(index, axis)) {
     // One element for all lanes, provided that it may be read for all of them or for none.
-    access.kind = uniform_guard(program, guard, axis, lanes) || axis.empty() ? LaneAccess::Kind::kUniform : LaneAccess::Kind::kStrided;
+    access.kind = uniform_guard(program, guard, axis, lanes) || axis.empty() ? LaneAccess::Kind::kUniform
+                                                                             : LaneAccess::Kind::kStrided;
     return access;
   }
   if (lanes == 1) {

@@ -17,7 +17,13 @@ namespace tilewright {
 namespace {
 
 Schedule make_schedule(int vec, int rows, int unroll, int threads, int index_bits, int64_t align) {
-  return {"pointwise", {{"vec", vec}, {"rows", rows}, {"unroll", unroll}, {"threads", threads}, {"index_bits", index_bits}, {"align", align}}};
+  return {"pointwise",
+          {{"vec", vec},
+           {"rows", rows},
+           {"unroll", unroll},
+           {"threads", threads},
+           {"index_bits", index_bits},
+           {"align", align}}};
 }
 
 std::string innermost(const ElementProgram& p) { return p.axes.empty() ? "" : p.axes.back().symbol; }
@@ -31,7 +37,8 @@ Footprint make_footprint(const ElementProgram& p, const Schedule& s, const Launc
   f.threads_per_block = shape.block[0];
   f.registers_per_thread = estimate_registers(p, vec, unroll);
   for (const ProgramStep& step : p.steps) {
-    if (step.kind == ProgramStep::Kind::kLoad) f.bytes_in_flight_per_thread += static_cast<double>(vec * unroll * bytes(step.dtype));
+    if (step.kind == ProgramStep::Kind::kLoad)
+      f.bytes_in_flight_per_thread += static_cast<double>(vec * unroll * bytes(step.dtype));
   }
   return f;
 }
@@ -48,7 +55,8 @@ std::pair<int, VectorFacts> choose_vector(const ElementProgram& p) {
       if (table.hint(size) % vec != 0) continue;
       if (!table.is_divisible(size, vec)) {
         const std::pair<Expr, int64_t> fact{size, vec};
-        if (std::find(facts.divisible.begin(), facts.divisible.end(), fact) == facts.divisible.end()) facts.divisible.push_back(fact);
+        if (std::find(facts.divisible.begin(), facts.divisible.end(), fact) == facts.divisible.end())
+          facts.divisible.push_back(fact);
       }
     }
     return {vec, facts};
@@ -62,7 +70,8 @@ int choose_rows(const ElementProgram& p) {
   const ProgramAxis& outer = p.axes[p.axes.size() - 2];
   const std::vector<bool> inner = p.varying(p.axes.back().symbol), varies = p.varying(outer.symbol);
   bool shares = false;
-  for (size_t i = 0; i < p.steps.size(); ++i) shares = shares || (p.steps[i].kind == ProgramStep::Kind::kLoad && inner[i] && !varies[i]);
+  for (size_t i = 0; i < p.steps.size(); ++i)
+    shares = shares || (p.steps[i].kind == ProgramStep::Kind::kLoad && inner[i] && !varies[i]);
   return shares && p.space.table().hint(outer.size) >= 64 ? 4 : 1;
 }
 

@@ -13,8 +13,12 @@ using Kind = ProgramStep::Kind;
 
 constexpr int kMaxThreads = 1024;
 
-int64_t floor_power(int64_t n) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
-int64_t ceil_power(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
+int64_t floor_power(int64_t n) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
+int64_t ceil_power(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
 int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // What the choice of parameters is made from, at the hints.
@@ -23,8 +27,8 @@ struct Facts {
   int live = 1;                  // 32-bit registers that an element of a row occupies between stages
   bool splits = false;           // one stage, one element a row
   int looped_stages = 1;
-  bool reads_only = false;       // nothing of a row's length is written
-  double bytes = 0;              // read
+  bool reads_only = false;  // nothing of a row's length is written
+  double bytes = 0;         // read
 };
 
 Facts facts_of(const ElementProgram& p) {
@@ -163,7 +167,8 @@ std::optional<Choice> with_vectors(const ElementProgram& p, const Context& ctx, 
   columns ? choose_columns(facts, c.params) : choose_rows(facts, ctx.gpu, c.params);
   choose_split(facts, ctx.gpu, c.params);
   // Measured: saves a tenth of the time of reading up to some 256 MB once, and costs beyond.
-  c.params.stream = facts.reads_only && vec > 1 && facts.bytes < 256e6 && (!c.params.looped || facts.looped_stages == 1);
+  c.params.stream =
+      facts.reads_only && vec > 1 && facts.bytes < 256e6 && (!c.params.looped || facts.looped_stages == 1);
   if (!c.params.looped) {
     const int64_t capacity = int64_t{c.params.threads} * c.params.vectors * (columns ? 1 : vec);
     if (table.range(p.row_length()).upper > capacity) c.condition.at_most.emplace_back(p.row_length(), capacity);
@@ -206,7 +211,8 @@ Footprint make_footprint(const ElementProgram& made, const Schedule& schedule, c
   f.threads_per_block = shape.block[0];
   f.registers_per_thread = estimate_registers(p, s.vec, s.vectors);
   for (const ProgramStep& step : p.steps) {
-    if (step.kind == Kind::kLoad && step.uses_reduced) f.bytes_in_flight_per_thread += static_cast<double>(s.vec * s.vectors * bytes(step.dtype));
+    if (step.kind == Kind::kLoad && step.uses_reduced)
+      f.bytes_in_flight_per_thread += static_cast<double>(s.vec * s.vectors * bytes(step.dtype));
   }
   const bool block_wide = s.columns || s.threads > 32;
   for (const ProgramReduction& r : p.reductions) {
@@ -248,8 +254,16 @@ ReductionParams ReductionParams::of(const Schedule& s) {
 
 Schedule ReductionParams::schedule() const {
   return {"reduction",
-          {{"columns", columns}, {"vec", vec}, {"threads", threads}, {"rows", rows}, {"vectors", vectors},
-           {"looped", looped}, {"split", split}, {"index_bits", index_bits}, {"align", align}, {"stream", stream}}};
+          {{"columns", columns},
+           {"vec", vec},
+           {"threads", threads},
+           {"rows", rows},
+           {"vectors", vectors},
+           {"looped", looped},
+           {"split", split},
+           {"index_bits", index_bits},
+           {"align", align},
+           {"stream", stream}}};
 }
 
 std::string vector_axis(const ElementProgram& p, bool columns) {
@@ -262,14 +276,16 @@ std::string vector_axis(const ElementProgram& p, bool columns) {
 Expr row_count(const ElementProgram& p, const ReductionParams& s) {
   Expr count = 1;
   const std::string axis = vector_axis(p, s.columns);
-  for (const ProgramAxis& a : p.kept()) count = count * (s.columns && a.symbol == axis ? p.space.div(a.size, s.vec) : a.size);
+  for (const ProgramAxis& a : p.kept())
+    count = count * (s.columns && a.symbol == axis ? p.space.div(a.size, s.vec) : a.size);
   return count;
 }
 
 Expr steps_per_row(const ElementProgram& p, const ReductionParams& s) {
   Expr count = 1;
   const std::string axis = vector_axis(p, s.columns);
-  for (const ProgramAxis& a : p.reduced()) count = count * (!s.columns && a.symbol == axis ? p.space.div(a.size, s.vec) : a.size);
+  for (const ProgramAxis& a : p.reduced())
+    count = count * (!s.columns && a.symbol == axis ? p.space.div(a.size, s.vec) : a.size);
   return count;
 }
 

@@ -43,7 +43,7 @@ struct LaunchShape {
   int block[3] = {1, 1, 1};
   Expr dynamic_smem_bytes = 0;
   std::vector<Expr> workspace_bytes;  // buffers beside inputs and outputs
-  int zeroed_workspaces = 0;          // so many of the first ones must be zero before the launch; the kernel zeroes them again
+  int zeroed_workspaces = 0;  // so many of the first ones must be zero before the launch; the kernel zeroes them again
 };
 LaunchShape launch_shape(const Graph& body, const Schedule& schedule, const GpuFacts& gpu);
 

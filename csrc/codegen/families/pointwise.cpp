@@ -15,9 +15,13 @@ namespace {
 class PointwiseKernel {
  public:
   PointwiseKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& s)
-      : p_(p), vec_(static_cast<int>(s.param("vec"))), rows_(static_cast<int>(s.param("rows"))), unroll_(static_cast<int>(s.param("unroll"))),
+      : p_(p),
+        vec_(static_cast<int>(s.param("vec"))),
+        rows_(static_cast<int>(s.param("rows"))),
+        unroll_(static_cast<int>(s.param("unroll"))),
         threads_(s.param("threads")),
-        k_(context, *p.body, {"tw_pointwise", static_cast<int>(threads_), 0, static_cast<int>(s.param("index_bits")), 0}),
+        k_(context, *p.body,
+           {"tw_pointwise", static_cast<int>(threads_), 0, static_cast<int>(s.param("index_bits")), 0}),
         emit_(k_, p, s.param("align")) {
     for (const ProgramStore& store : p.stores) steps_.push_back(store.step);
   }
@@ -55,7 +59,8 @@ class PointwiseKernel {
       Reg at = v;
       if (a > 0) {
         const bool inner = a + 1 == p_.axes.size();
-        const Reg size = k_.expression(inner ? p_.space.div(axis.size, vec_) : ceildiv(axis.size, together(a)), {}, [](const Expr&) { return true; });
+        const Reg size = k_.expression(inner ? p_.space.div(axis.size, vec_) : ceildiv(axis.size, together(a)), {},
+                                       [](const Expr&) { return true; });
         at = ir.CreateURem(v, size);
         v = ir.CreateUDiv(v, size);
       }
@@ -86,7 +91,8 @@ class PointwiseKernel {
     const Reg end = k_.expression(p_.axes[0].size, {}, [](const Expr&) { return true; });
     const Reg from = ir.CreateMul(v, k_.index(vec_));
     // from + vec <= end without overflow
-    const Reg whole = ir.CreateAnd(ir.CreateICmpULT(from, end), ir.CreateICmpUGE(ir.CreateSub(end, from), k_.index(vec_)));
+    const Reg whole =
+        ir.CreateAnd(ir.CreateICmpULT(from, end), ir.CreateICmpUGE(ir.CreateSub(end, from), k_.index(vec_)));
     llvm::BasicBlock *vector = k_.new_block("vector"), *rest = k_.new_block("rest"), *after = k_.new_block("end");
     ir.CreateCondBr(whole, vector, rest);
     ir.SetInsertPoint(vector);
@@ -151,8 +157,8 @@ class PointwiseKernel {
 
 }  // namespace
 
-std::unique_ptr<llvm::Module> build_pointwise(llvm::LLVMContext& context, const ElementProgram& program, const Schedule& schedule,
-                                              const GpuFacts&) {
+std::unique_ptr<llvm::Module> build_pointwise(llvm::LLVMContext& context, const ElementProgram& program,
+                                              const Schedule& schedule, const GpuFacts&) {
   return PointwiseKernel(context, program, schedule).build();
 }
 

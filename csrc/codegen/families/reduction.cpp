@@ -10,12 +10,13 @@
 // across warps. With split > 1 a block writes its states to the workspaces and the last block of a row joins them, in
 // their order.
 
+#include "schedule/reduction.h"
+
 #include <algorithm>
 
 #include "codegen/expression.h"
 #include "codegen/families/families.h"
 #include "codegen/reducers.h"
-#include "schedule/reduction.h"
 #include "support/error.h"
 
 namespace tilewright {
@@ -34,9 +35,12 @@ int workspaces_of(const ElementProgram& p, const ReductionParams& s) {
 class ReductionKernel {
  public:
   ReductionKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& schedule)
-      : s_(ReductionParams::of(schedule)), p_(program_for(p, s_)),
+      : s_(ReductionParams::of(schedule)),
+        p_(program_for(p, s_)),
         k_(context, *p.body, {"tw_reduction", s_.threads * s_.rows, 0, s_.index_bits, workspaces_of(p_, s_)}),
-        ir_(k_.ir()), emit_(k_, p_, s_.align), axis_(vector_axis(p_, s_.columns)) {
+        ir_(k_.ir()),
+        emit_(k_, p_, s_.align),
+        axis_(vector_axis(p_, s_.columns)) {
     for (const ProgramReduction& r : p_.reductions) reducers_.emplace_back(k_, p_, r);
     if (s_.stream) emit_.stream_loads();
   }
@@ -175,7 +179,8 @@ class ReductionKernel {
   }
 
   // One state a reduction from the elements of some frames.
-  std::vector<States> reduce_frames(std::vector<Frame>& frames, const std::vector<int>& mine, const std::vector<int>& roots) {
+  std::vector<States> reduce_frames(std::vector<Frame>& frames, const std::vector<int>& mine,
+                                    const std::vector<int>& roots) {
     lend_row(frames);
     emit_.load_ahead(frames, roots);
     std::vector<States> states;
@@ -297,7 +302,8 @@ class ReductionKernel {
     // One slot a warp; the row's slots are next to each other.
     const Reg warp = ir_.CreateUDiv(k_.thread(), k_.index(32));
     std::vector<Reg> arrays;
-    for (Reg part : state) arrays.push_back(k_.shared_array(part->getType(), int64_t{s_.threads} * s_.rows / 32, "partial"));
+    for (Reg part : state)
+      arrays.push_back(k_.shared_array(part->getType(), int64_t{s_.threads} * s_.rows / 32, "partial"));
     k_.if_then(ir_.CreateICmpEQ(k_.lane(), ir_.getInt32(0)), [&] {
       for (size_t i = 0; i < state.size(); ++i) k_.store_shared(arrays[i], warp, state[i]);
     });
@@ -332,7 +338,8 @@ class ReductionKernel {
   void join_columns(States& states, const Join& join) {
     const int groups = static_cast<int>(states.size());
     std::vector<Reg> arrays;
-    for (Reg part : states[0]) arrays.push_back(k_.shared_array(part->getType(), int64_t{groups} * s_.threads * s_.rows, "partial"));
+    for (Reg part : states[0])
+      arrays.push_back(k_.shared_array(part->getType(), int64_t{groups} * s_.threads * s_.rows, "partial"));
     for (int g = 0; g < groups; ++g) {
       const Reg at = ir_.CreateAdd(k_.thread(), k_.index(int64_t{g} * s_.threads * s_.rows));
       for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], at, states[g][i]);
@@ -343,7 +350,8 @@ class ReductionKernel {
       States others = states;
       for (int g = 0; g < groups; ++g) {
         const Reg at = ir_.CreateAdd(side_, k_.index((int64_t{g} * s_.threads + t) * s_.rows));
-        for (size_t i = 0; i < arrays.size(); ++i) others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), at);
+        for (size_t i = 0; i < arrays.size(); ++i)
+          others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), at);
       }
       all = t == 0 ? others : join(all, others);
     }
@@ -364,7 +372,8 @@ class ReductionKernel {
     for (int g = 0; g < lanes_kept(); ++g) {
       elements.push_back(elements_of(reducer, frames, g));
       Regs values;
-      for (const auto& e : elements[g]) values.push_back(e.present ? ir_.CreateSelect(e.present, e.value, zero) : e.value);
+      for (const auto& e : elements[g])
+        values.push_back(e.present ? ir_.CreateSelect(e.present, e.value, zero) : e.value);
       sums.push_back({tree_sum(k_, values)});
     }
     join_threads(sums, add);
@@ -499,16 +508,18 @@ class ReductionKernel {
       const int batch = std::clamp(s_.split / s_.threads, 1, 4);
       Regs none;
       for (int g = 0; g < lanes_kept(); ++g) append(none, {reducer.identity()});
-      const Regs joined = k_.loop(lane_, k_.index(s_.split), k_.index(int64_t{s_.threads} * batch), none, [&](Reg first, Regs now) {
-        std::vector<States> read;
-        for (int i = 0; i < batch; ++i) read.push_back(read_partials(reducer, workspace, ir_.CreateAdd(first, k_.index(i * s_.threads)), i > 0));
-        size_t at = 0;
-        States states = take_states(reducer, now, at);
-        for (const States& other : read) states = join_groups(reducer, states, other);
-        Regs next;
-        append(next, states);
-        return next;
-      });
+      const Regs joined =
+          k_.loop(lane_, k_.index(s_.split), k_.index(int64_t{s_.threads} * batch), none, [&](Reg first, Regs now) {
+            std::vector<States> read;
+            for (int i = 0; i < batch; ++i)
+              read.push_back(read_partials(reducer, workspace, ir_.CreateAdd(first, k_.index(i * s_.threads)), i > 0));
+            size_t at = 0;
+            States states = take_states(reducer, now, at);
+            for (const States& other : read) states = join_groups(reducer, states, other);
+            Regs next;
+            append(next, states);
+            return next;
+          });
       size_t at = 0;
       States states = take_states(reducer, joined, at);
       join_threads(reducer, states);
@@ -523,10 +534,13 @@ class ReductionKernel {
     const Reg exists = may_be_past ? ir_.CreateICmpULT(split, k_.index(s_.split)) : nullptr;
     States states(lanes_kept());
     for (size_t part = 0; part < none.size(); ++part) {
-      auto read = [&] { return k_.load_partials(k_.workspace(workspace + part), none[part]->getType(), cell(split), lanes_kept()); };
+      auto read = [&] {
+        return k_.load_partials(k_.workspace(workspace + part), none[part]->getType(), cell(split), lanes_kept());
+      };
       const Reg condition = both(row_exists_, exists);
       const Regs values = condition ? k_.if_else_zero(condition, read) : read();
-      for (int g = 0; g < lanes_kept(); ++g) states[g].push_back(exists ? ir_.CreateSelect(exists, values[g], none[part]) : values[g]);
+      for (int g = 0; g < lanes_kept(); ++g)
+        states[g].push_back(exists ? ir_.CreateSelect(exists, values[g], none[part]) : values[g]);
     }
     return states;
   }
@@ -543,14 +557,14 @@ class ReductionKernel {
   Reg row_exists_ = nullptr;  // null: always
   Frame row_frame_;
   std::vector<Frame> frames_;
-  std::vector<Reg> present_;  // whether each of the frames made last lies in the row; null: always
+  std::vector<Reg> present_;          // whether each of the frames made last lies in the row; null: always
   std::vector<States> split_states_;  // this block's, by reduction
 };
 
 }  // namespace
 
-std::unique_ptr<llvm::Module> build_reduction(llvm::LLVMContext& context, const ElementProgram& program, const Schedule& schedule,
-                                              const GpuFacts&) {
+std::unique_ptr<llvm::Module> build_reduction(llvm::LLVMContext& context, const ElementProgram& program,
+                                              const Schedule& schedule, const GpuFacts&) {
   return ReductionKernel(context, program, schedule).build();
 }
 

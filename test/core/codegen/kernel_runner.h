@@ -19,7 +19,8 @@ namespace tilewright {
 //   KernelRunner runner("graph @k(%0: f32[s0]) -> f32[s0] ...");
 //   runner.check({{"s0", 1000}});     // every candidate whose condition holds
 struct KernelRunner {
-  explicit KernelRunner(const std::string& text, const std::string& arch = "sm_90a") : KernelRunner(parse_graph(text), arch) {}
+  explicit KernelRunner(const std::string& text, const std::string& arch = "sm_90a")
+      : KernelRunner(parse_graph(text), arch) {}
   explicit KernelRunner(Graph graph, const std::string& arch = "sm_90a") : body(std::move(graph)), arch(arch) {
     context.gpu = *default_gpu_of(arch);
     proposal = propose(body, context);
@@ -31,10 +32,12 @@ struct KernelRunner {
   struct Memory {
     Memory(const Type& type, const Symbols& symbols, int64_t shift) : dtype(type.dtype) {
       for (const Expr& e : type.shape) shape.push_back(e.evaluate(symbols));
-      for (const Expr& e : type.strides ? *type.strides : type.contiguous_strides()) strides.push_back(e.evaluate(symbols));
+      for (const Expr& e : type.strides ? *type.strides : type.contiguous_strides())
+        strides.push_back(e.evaluate(symbols));
       bytes = reach(shape, strides) * tilewright::bytes(dtype);
       storage.resize(static_cast<size_t>(bytes + shift * tilewright::bytes(dtype) + 64), std::byte{0x77});
-      base = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(storage.data()) + 63) / 64 * 64) + shift * tilewright::bytes(dtype);
+      base = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(storage.data()) + 63) / 64 * 64) +
+             shift * tilewright::bytes(dtype);
     }
     Memory(const Memory&) = delete;
     HostTensor read() const { return load(dtype, shape, strides, base); }
@@ -62,7 +65,8 @@ struct KernelRunner {
     return true;
   }
 
-  Run run(const Schedule& schedule, const Symbols& symbols, const std::vector<InterpValue>& inputs, int64_t shift) const {
+  Run run(const Schedule& schedule, const Symbols& symbols, const std::vector<InterpValue>& inputs,
+          int64_t shift) const {
     Run result;
     result.code = generate(body, schedule, arch, context);
     const LaunchShape shape = launch_shape(body, schedule, context.gpu);
@@ -103,8 +107,10 @@ struct KernelRunner {
     std::vector<std::vector<std::byte>> workspaces;
     for (size_t w = 0; w < shape.workspace_bytes.size(); ++w) {
       const bool zeroed = static_cast<int>(w) < shape.zeroed_workspaces;
-      workspaces.emplace_back(static_cast<size_t>(shape.workspace_bytes[w].evaluate(symbols)), zeroed ? std::byte{0} : std::byte{0x77});
-      allocations.push_back({reinterpret_cast<uint64_t>(workspaces.back().data()), workspaces.back().size(), "workspace"});
+      workspaces.emplace_back(static_cast<size_t>(shape.workspace_bytes[w].evaluate(symbols)),
+                              zeroed ? std::byte{0} : std::byte{0x77});
+      allocations.push_back(
+          {reinterpret_cast<uint64_t>(workspaces.back().data()), workspaces.back().size(), "workspace"});
       args.push_back(sim::arg(reinterpret_cast<uint64_t>(workspaces.back().data())));
     }
     for (const Symbol& s : body.symbols().symbols()) args.push_back(sim::arg(symbols.at(s.name)));
@@ -115,7 +121,8 @@ struct KernelRunner {
     }
     config.threads = 1;
     const bool empty = config.grid[0] == 0 || config.grid[1] == 0;
-    if (!empty) result.counters = sim::launch(*sim::parse(result.code.ptx), result.code.entry, config, args, allocations);
+    if (!empty)
+      result.counters = sim::launch(*sim::parse(result.code.ptx), result.code.entry, config, args, allocations);
     for (int w = 0; w < shape.zeroed_workspaces; ++w) {
       for (std::byte b : workspaces[w]) EXPECT_EQ(b, std::byte{0}) << "the kernel leaves a counter that is not zero";
     }
@@ -127,7 +134,8 @@ struct KernelRunner {
   void check(const Symbols& symbols, Tolerance extra = {}, int64_t shift = 0, uint64_t seed = 1) const {
     check(symbols, random_inputs(body, symbols, seed), extra, shift);
   }
-  void check(const Symbols& symbols, const std::vector<InterpValue>& inputs, Tolerance extra = {}, int64_t shift = 0) const {
+  void check(const Symbols& symbols, const std::vector<InterpValue>& inputs, Tolerance extra = {},
+             int64_t shift = 0) const {
     for (const std::string& why : proposal.why_none) ADD_FAILURE() << "no kernel: " << why;
     InterpOptions options;
     options.symbols = symbols;

@@ -11,7 +11,9 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Numbers that each operator meets with every other.
-std::vector<double> special_floats() { return {0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, -100.0, 1e-3, kInf, -kInf, kNan, 2.0, 0.75, -0.125}; }
+std::vector<double> special_floats() {
+  return {0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, -100.0, 1e-3, kInf, -kInf, kNan, 2.0, 0.75, -0.125};
+}
 std::vector<int64_t> special_integers(DType t) {
   if (t == DType::kBool) return {0, 1};
   const int64_t most = t == DType::kI64   ? INT64_MAX
@@ -75,10 +77,13 @@ bool check(Op op, DType t, const std::vector<std::pair<std::string, Attr>>& attr
     strides.push_back(total);
     total *= variety(op == Op::kWhere && i == 0 ? DType::kBool : t);
   }
-  for (int i = 0; i < count; ++i) inputs.push_back(InterpValue::tensor(values_of(op == Op::kWhere && i == 0 ? DType::kBool : t, total, strides[i])));
+  for (int i = 0; i < count; ++i)
+    inputs.push_back(InterpValue::tensor(values_of(op == Op::kWhere && i == 0 ? DType::kBool : t, total, strides[i])));
   // libdevice's functions and the host's are each a few units in the last place off.
-  const bool library = is_float(t) && info(op).cost != CostClass::kAlu && info(op).cost != CostClass::kMul && info(op).cost != CostClass::kMove;
-  const Tolerance extra = library ? Tolerance{t == DType::kF64 ? 1e-13 : 2e-6, t == DType::kF64 ? 1e-14 : 1e-7} : Tolerance{};
+  const bool library = is_float(t) && info(op).cost != CostClass::kAlu && info(op).cost != CostClass::kMul &&
+                       info(op).cost != CostClass::kMove;
+  const Tolerance extra =
+      library ? Tolerance{t == DType::kF64 ? 1e-13 : 2e-6, t == DType::kF64 ? 1e-14 : 1e-7} : Tolerance{};
   KernelRunner runner(std::move(*body));
   runner.proposal.candidates.resize(1);  // operators do not depend on the schedule
   runner.check({{"s0", static_cast<int64_t>(total)}}, inputs, extra);
@@ -90,11 +95,11 @@ bool is_integer_division(Op op) { return op == Op::kDiv || op == Op::kFloorDiv |
 
 TEST(Operators, PointwiseWithSpecialValues) {
   int checked = 0;
-#define TW_OP(id, ...) \
+#define TW_OP(id, ...)                                                                                  \
   if (Op::id != Op::kCast && Op::id != Op::kBitcast && info(Op::id).category == Category::kPointwise) { \
-    for (DType t : kAll) { \
-      if (is_float(t) || !is_integer_division(Op::id)) checked += check(Op::id, t); \
-    } \
+    for (DType t : kAll) {                                                                              \
+      if (is_float(t) || !is_integer_division(Op::id)) checked += check(Op::id, t);                     \
+    }                                                                                                   \
   }
 #include "ir/ops.def"
 #undef TW_OP
@@ -107,7 +112,8 @@ TEST(Operators, IntegerDivision) {
       std::optional<Graph> body = body_of(op, t);
       ASSERT_TRUE(body);
       HostTensor a(t, {64}), b(t, {64});
-      const std::vector<int64_t> all = is_signed(t) ? std::vector<int64_t>{7, -7, 1, -1, 3, -3, 100, -128} : std::vector<int64_t>{1, 2, 3, 7, 100, 200, 254, 255};
+      const std::vector<int64_t> all = is_signed(t) ? std::vector<int64_t>{7, -7, 1, -1, 3, -3, 100, -128}
+                                                    : std::vector<int64_t>{1, 2, 3, 7, 100, 200, 254, 255};
       for (int i = 0; i < 64; ++i) a.ints[i] = all[i / 8], b.ints[i] = all[i % 8];
       SCOPED_TRACE(std::string(info(op).text) + " " + name(t));
       KernelRunner(std::move(*body)).check({{"s0", 64}}, {InterpValue::tensor(a), InterpValue::tensor(b)});

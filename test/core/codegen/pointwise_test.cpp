@@ -6,7 +6,8 @@ namespace tilewright {
 namespace {
 
 std::string unary(const std::string& op, const std::string& in, const std::string& shape = "[s0]") {
-  return "graph @k(%0: " + in + shape + ") -> " + in + shape + "\n  symbols (s0 = 1024 in [0, 100000000])\n{\n  %1 = " + op + " %0\n  return %1\n}\n";
+  return "graph @k(%0: " + in + shape + ") -> " + in + shape +
+         "\n  symbols (s0 = 1024 in [0, 100000000])\n{\n  %1 = " + op + " %0\n  return %1\n}\n";
 }
 
 TEST(Pointwise, SizesAroundTheVector) {
@@ -64,7 +65,8 @@ graph @k(%0: f32[96, 40], %1: f32[40, 96]) -> f32[96, 40]
   %3 = add %0, %2
   return %3
 }
-)").check({});
+)")
+      .check({});
 }
 
 TEST(Pointwise, Concatenation) {
@@ -97,7 +99,8 @@ graph @k(%0: f32[10, 12]) -> f32[13, 16]
   %2 = pad %0, %1 low [1, 4] high [2, 0]
   return %2
 }
-)").check({});
+)")
+      .check({});
   KernelRunner(R"(
 graph @k(%0: f32[10, 64]) -> f32[10, 16]
 {
@@ -106,7 +109,8 @@ graph @k(%0: f32[10, 64]) -> f32[10, 16]
   %3 = exp %2
   return %3
 }
-)").check({});
+)")
+      .check({});
   KernelRunner(R"(
 graph @k(%0: i32[10, 6, 8]) -> i32[10, 8]
 {
@@ -115,7 +119,8 @@ graph @k(%0: i32[10, 6, 8]) -> i32[10, 8]
   %3 = add %1, %2
   return %3
 }
-)").check({});
+)")
+      .check({});
 }
 
 TEST(Pointwise, ReshapeThereAndBack) {

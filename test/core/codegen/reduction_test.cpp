@@ -9,8 +9,9 @@ constexpr Tolerance kSums{1e-5, 1e-4};  // another order of float32 additions th
 
 std::string reduce(const std::string& op, const std::string& in, const std::string& out, const std::string& dims,
                    const std::string& shape, const std::string& result) {
-  return "graph @k(%0: " + in + shape + ") -> " + out + result + "\n  symbols (s0 = 64 in [0, 100000], s1 = 512 in [0, 1000000])\n{\n  %1 = " +
-         op + " %0 dims " + dims + " keepdim false\n  return %1\n}\n";
+  return "graph @k(%0: " + in + shape + ") -> " + out + result +
+         "\n  symbols (s0 = 64 in [0, 100000], s1 = 512 in [0, 1000000])\n{\n  %1 = " + op + " %0 dims " + dims +
+         " keepdim false\n  return %1\n}\n";
 }
 
 TEST(Reduction, EveryOperatorAndType) {
@@ -23,7 +24,8 @@ TEST(Reduction, EveryOperatorAndType) {
     KernelRunner(reduce("argmax", type, "i64", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 300}});
     KernelRunner(reduce("argmin", type, "i64", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 300}});
   }
-  for (const char* op : {"any", "all"}) KernelRunner(reduce(op, "bool", "bool", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 3}});
+  for (const char* op : {"any", "all"})
+    KernelRunner(reduce(op, "bool", "bool", "[1]", "[s0, s1]", "[s0]")).check({{"s0", 5}, {"s1", 3}});
 }
 
 TEST(Reduction, RowLengths) {
@@ -111,7 +113,8 @@ graph @k(%0: bf16[s0, 768], %1: bf16[768], %2: bf16[768]) -> (bf16[s0, 768], f32
   %21 = cast %20 to bf16
   return %21, %4, %10
 }
-)", arch);
+)",
+                            arch);
     norm.check({{"s0", 1}}, {1e-4, 1e-4});
     norm.check({{"s0", 37}}, {1e-4, 1e-4});
     norm.check({{"s0", 37}}, {1e-4, 1e-4}, 1);
