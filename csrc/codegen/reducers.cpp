@@ -216,7 +216,11 @@ Regs Reducer::finish(const Regs& state, Reg count) const {
   const DType result = r_.node->type().dtype;
   if (needs_position()) return {state[1]};
   if (is_welford()) return {state[0], state[1]};
-  if (p_.is_online(r_)) return {state[1]};
+  if (p_.is_online(r_)) {
+    // exp(-inf - -inf) for every element.
+    const Reg nothing = ir.CreateAnd(ir.CreateFCmpOEQ(state[0], worst(true)), ir.CreateICmpNE(count, k_.index(0)));
+    return {ir.CreateSelect(nothing, llvm::ConstantFP::getNaN(state[1]->getType()), state[1])};
+  }
   Regs values = {state[0]};
   if (r_.node->op == Op::kMean) values[0] = ir.CreateFDiv(values[0], count_as_float(count));
   if (!is_float(parts_[0]) && values[0]->getType() != k_.element_type(result))

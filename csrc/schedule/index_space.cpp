@@ -191,6 +191,7 @@ Expr IndexSpace::div(const Expr& a, const Expr& b) const {
   auto [quotient, rest] = split(a, b);
   if (rest.is_constant(0)) return quotient;
   if (not_negative(rest) && below(rest, b)) return quotient;
+  if (rest.kind() == Expr::Kind::kFloorDiv) return quotient + div(rest.operands()[0], rest.operands()[1] * b);
   // The part of the constant below what divides everything else never carries.
   const int64_t constant = constant_term(rest);
   const Expr variable = rest - constant;
@@ -222,6 +223,33 @@ Expr IndexSpace::mod(const Expr& a, const Expr& b) const {
   if (g <= 1) return tilewright::mod(rest, b);
   const int64_t residue = floor_mod(constant, g);
   return tilewright::mod(rest - residue, b) + residue;
+}
+
+namespace {
+
+// c * mod(y, b) + c * b * floordiv(y, b) == c * y, where y may itself be floordiv(x, a).
+std::optional<Expr> recombine_once(const IndexSpace& space, const Expr& e) {
+  const std::vector<Expr> terms = sum_terms(e);
+  for (const Expr& term : terms) {
+    const std::vector<Expr> factors = product_factors(term);
+    for (size_t m = 0; m < factors.size(); ++m) {
+      if (factors[m].kind() != Expr::Kind::kMod) continue;
+      Expr c = 1;
+      for (size_t f = 0; f < factors.size(); ++f) c = f == m ? c : c * factors[f];
+      const Expr y = factors[m].operands()[0], b = factors[m].operands()[1];
+      const Expr partner = c * b * space.div(y, b);
+      if (std::find(terms.begin(), terms.end(), partner) != terms.end()) return e - term - partner + c * y;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expr IndexSpace::recombine(const Expr& e) const {
+  Expr result = e;
+  while (auto simpler = recombine_once(*this, result)) result = *simpler;
+  return result;
 }
 
 Expr IndexSpace::rewrite(const Expr& e, const std::map<std::string, Expr>& values) const {
@@ -327,7 +355,7 @@ std::vector<Expr> reshape_coords(const IndexSpace& space, const std::vector<Expr
     if (run_from == run_to) {
       result.insert(result.end(), run_coords.begin(), run_coords.end());
     } else {
-      const std::vector<Expr> run = delinearize(space, linearize(run_coords, run_from), run_to);
+      const std::vector<Expr> run = delinearize(space, space.recombine(linearize(run_coords, run_from)), run_to);
       result.insert(result.end(), run.begin(), run.end());
     }
     i = i_end;

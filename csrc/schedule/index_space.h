@@ -30,6 +30,8 @@ class IndexSpace {
   // floordiv and modulus for b > 0.
   Expr div(const Expr& a, const Expr& b) const;
   Expr mod(const Expr& a, const Expr& b) const;
+  // Puts quotients and remainders of one value back together: 8*floordiv(x, 8) + mod(x, 8) == x.
+  Expr recombine(const Expr& e) const;
   // Replaces axes, simplifying what the new expressions allow.
   Expr rewrite(const Expr& e, const std::map<std::string, Expr>& values) const;
 

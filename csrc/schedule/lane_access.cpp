@@ -40,6 +40,21 @@ std::optional<std::vector<Expr>> alignment_facts(const IndexSpace& space, const 
   return facts;
 }
 
+// Makes consecutive elements one access of the greatest width to which `start`, the index at lane 0 but for multiples of
+// `lanes`, is aligned.
+void widen(LaneAccess& access, const IndexSpace& space, const Expr& start, int lanes, DType dtype, int64_t alignment) {
+  const int64_t most = std::min<int64_t>({lanes, 16 / bytes(dtype), alignment / bytes(dtype)});
+  for (int64_t width = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(most, 1))); width > 1; width /= 2) {
+    if (lanes % width != 0) continue;
+    auto facts = alignment_facts(space, start, width);
+    if (!facts) continue;
+    access.kind = LaneAccess::Kind::kVector;
+    access.width = static_cast<int>(width);
+    access.assumed = *facts;
+    return;
+  }
+}
+
 }  // namespace
 
 bool uniform_guard(const ElementProgram& program, const Guard& guard, const std::string& axis, int lanes) {
@@ -69,6 +84,15 @@ LaneAccess lane_access(const ElementProgram& program, const Expr& index, const G
     access.kind = LaneAccess::Kind::kVector;
     return access;
   }
+  const bool guards_agree = uniform_guard(program, guard, axis, lanes);
+  const std::optional<Expr> factor = program.space.coefficient(index, axis);
+  if (factor && factor->constant()) {  // the common case, without rewriting
+    access.kind = LaneAccess::Kind::kStrided;
+    access.stride = *factor->constant();
+    if (access.stride != 1 || !guards_agree) return access;
+    widen(access, program.space, index - Expr::symbol(axis), lanes, dtype, alignment);
+    return access;
+  }
   const LaneSpace lane_space(program, axis, lanes);
   const Expr first = lane_space.at(index, 0);
   std::vector<int64_t> distance;
@@ -78,7 +102,6 @@ LaneAccess lane_access(const ElementProgram& program, const Expr& index, const G
     distance.push_back(*d);
   }
   const bool uniform = std::all_of(distance.begin(), distance.end(), [](int64_t d) { return d == 0; });
-  const bool guards_agree = uniform_guard(program, guard, axis, lanes);
   if (uniform && guards_agree) {
     access.kind = LaneAccess::Kind::kUniform;
     return access;
@@ -89,16 +112,7 @@ LaneAccess lane_access(const ElementProgram& program, const Expr& index, const G
   }
   access.kind = LaneAccess::Kind::kStrided;
   if (access.stride != 1 || !guards_agree) return access;
-  const int64_t most = std::min<int64_t>({lanes, 16 / bytes(dtype), alignment / bytes(dtype)});
-  for (int64_t width = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(most, 1))); width > 1; width /= 2) {
-    if (lanes % width != 0) continue;
-    auto facts = alignment_facts(lane_space.space, first, width);
-    if (!facts) continue;
-    access.kind = LaneAccess::Kind::kVector;
-    access.width = static_cast<int>(width);
-    access.assumed = *facts;
-    return access;
-  }
+  widen(access, lane_space.space, first, lanes, dtype, alignment);
   return access;
 }
 

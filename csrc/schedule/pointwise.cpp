@@ -48,6 +48,7 @@ std::pair<int, VectorFacts> choose_vector(const ElementProgram& p) {
   const std::string axis = innermost(p);
   const SymbolTable& table = p.body->symbols();
   for (int vec = preferred_lanes(p, axis); vec > 1; vec /= 2) {
+    if (estimate_registers(p, vec, 1) > 200) continue;  // would spill
     VectorFacts facts = vector_facts(p, axis, vec);
     if (!facts.any_vector || !facts.holds_at_hint) continue;
     if (p.axes.size() > 1) {

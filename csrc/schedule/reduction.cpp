@@ -114,7 +114,7 @@ void choose_rows(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
 void choose_columns(const Facts& f, ReductionParams& s) {
   const int64_t fragments = ceil_quotient(f.rows, s.vec);
   s.rows = static_cast<int>(std::min<int64_t>(32, ceil_power(fragments)));
-  s.threads = static_cast<int>(std::min<int64_t>(256 / s.rows, ceil_power(f.length)));
+  s.threads = static_cast<int>(std::min<int64_t>({256 / s.rows, 32, ceil_power(f.length)}));
   while (s.rows * s.threads < 32) s.rows *= 2;
   const int64_t share = ceil_quotient(f.length, s.threads);
   s.looped = share > 8 || share * s.vec * f.live > 64;
@@ -321,9 +321,16 @@ Proposal propose_reduction(const ElementProgram& p, const Context& ctx) {
     return proposal;
   }
   const IndexRange range = index_range(p);
+  const bool bounded = std::any_of(p.steps.begin(), p.steps.end(), [&](const ProgramStep& s) {
+    return s.kind == Kind::kLoad && std::all_of(p.axes.begin(), p.axes.end(), [&](const ProgramAxis& a) {
+             return p.space.depends_on(s.index, a.symbol);
+           });
+  });
   auto offer = [&](ReductionParams params, Condition condition, bool index_32bit) {
     params.index_bits = index_32bit ? 32 : 64;
     condition.index_32bit = index_32bit && !range.always_32bit;
+    // Iterations that no tensor's size bounds (a broadcast operand) are bounded by a condition of their own.
+    if (condition.index_32bit && !bounded) condition.at_most.emplace_back(p.rows() * p.row_length(), INT32_MAX);
     Candidate c;
     c.schedule = params.schedule();
     c.condition = condition;
@@ -331,7 +338,9 @@ Proposal propose_reduction(const ElementProgram& p, const Context& ctx) {
     proposal.candidates.push_back(std::move(c));
   };
   const bool columns = prefers_columns(p);
-  for (int vec = preferred_lanes(p, vector_axis(p, columns)); vec >= 1; vec /= 2) {
+  // Columns keep a state a lane.
+  const int most = columns ? 8 : 16;
+  for (int vec = std::min(most, preferred_lanes(p, vector_axis(p, columns))); vec >= 1; vec /= 2) {
     const std::optional<Choice> c = with_vectors(p, ctx, columns, vec);
     if (!c) continue;
     offer(c->params, c->condition, range.hint_32bit);

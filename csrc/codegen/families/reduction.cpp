@@ -337,25 +337,57 @@ class ReductionKernel {
   // Threads of a row lie `rows` apart. Slot (group, thread of row, row): neighbours write neighbouring words.
   void join_columns(States& states, const Join& join) {
     const int groups = static_cast<int>(states.size());
+    if (!column_arrays_.empty()) k_.barrier();  // what the last join left has been read
     std::vector<Reg> arrays;
-    for (Reg part : states[0])
-      arrays.push_back(k_.shared_array(part->getType(), int64_t{groups} * s_.threads * s_.rows, "partial"));
+    std::map<llvm::Type*, int> of_type;
+    for (Reg part : states[0]) arrays.push_back(column_array(part->getType(), of_type[part->getType()]++));
     for (int g = 0; g < groups; ++g) {
       const Reg at = ir_.CreateAdd(k_.thread(), k_.index(int64_t{g} * s_.threads * s_.rows));
       for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], at, states[g][i]);
     }
     k_.barrier();
-    States all;
-    for (int t = 0; t < s_.threads; ++t) {
+    auto left_by = [&](Reg thread) {
       States others = states;
+      const Reg own = ir_.CreateAdd(side_, ir_.CreateMul(thread, k_.index(s_.rows)));
       for (int g = 0; g < groups; ++g) {
-        const Reg at = ir_.CreateAdd(side_, k_.index((int64_t{g} * s_.threads + t) * s_.rows));
-        for (size_t i = 0; i < arrays.size(); ++i)
+        const Reg at = ir_.CreateAdd(own, k_.index(int64_t{g} * s_.threads * s_.rows));
+        for (size_t i = 0; i < arrays.size(); ++i) {
           others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), at);
+        }
       }
-      all = t == 0 ? others : join(all, others);
+      return others;
+    };
+    States all = left_by(k_.index(0));
+    if (s_.threads <= 8) {
+      for (int t = 1; t < s_.threads; ++t) all = join(all, left_by(k_.index(t)));
+      states = all;
+      return;
     }
-    states = all;
+    Regs flat;
+    append(flat, all);
+    flat = k_.loop(k_.index(1), k_.index(s_.threads), k_.index(1), flat, [&](Reg thread, Regs now) {
+      Regs next;
+      append(next, join(unflatten(now, states), left_by(thread)));
+      return next;
+    });
+    states = unflatten(flat, states);
+  }
+
+  static States unflatten(const Regs& flat, const States& like) {
+    States states;
+    size_t at = 0;
+    for (const Regs& state : like) {
+      states.emplace_back(flat.begin() + at, flat.begin() + at + state.size());
+      at += state.size();
+    }
+    return states;
+  }
+
+  // Shared memory in which all joins of columns take turns.
+  Reg column_array(llvm::Type* type, int ordinal) {
+    Reg& array = column_arrays_[{type, ordinal}];
+    if (!array) array = k_.shared_array(type, int64_t{s_.vec} * s_.threads * s_.rows, "partial");
+    return array;
   }
 
   // The mean first, then the squares of distances from it: exact where one pass would cancel.
@@ -559,6 +591,7 @@ class ReductionKernel {
   std::vector<Frame> frames_;
   std::vector<Reg> present_;          // whether each of the frames made last lies in the row; null: always
   std::vector<States> split_states_;  // this block's, by reduction
+  std::map<std::pair<llvm::Type*, int>, Reg> column_arrays_;
 };
 
 }  // namespace

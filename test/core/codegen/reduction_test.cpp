@@ -1,5 +1,10 @@
 // Reduction kernels against the interpreter.
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
 #include "kernel_runner.h"
 
 namespace tilewright {
@@ -141,6 +146,123 @@ graph @k(%0: f32[s0, 24, 10, 12] strides [2880, 1, 288, 24]) -> (f32[24], f32[24
 )");
   channels_last.check({{"s0", 4}}, {1e-4, 1e-4});
   channels_last.check({{"s0", 40}}, {1e-4, 1e-4});
+}
+
+TEST(Reduction, LogSumExpOfLongRows) {
+  const KernelRunner runner(R"(
+graph @k(%0: bf16[s0, s1]) -> f32[s0, 1]
+  symbols (s0 = 4096 in [1, 100000], s1 = 128256 in [1, 1000000])
+{
+  %1 = cast %0 to f32
+  %2 = max %1 dims [1] keepdim true
+  %3 = expand %2 shape [s0, s1]
+  %4 = sub %1, %3
+  %5 = exp %4
+  %6 = sum %5 dims [1] keepdim true
+  %7 = log %6
+  %8 = add %7, %2
+  return %8
+}
+)");
+  EXPECT_EQ(runner.proposal.candidates[0].schedule.param("looped"), 1);
+  runner.check({{"s0", 2}, {"s1", 20000}}, kSums);
+  runner.check({{"s0", 3}, {"s1", 24}}, kSums);
+}
+
+// A row of -inf alone, as a mask leaves it: max is -inf, and -inf - -inf is NaN, in one pass as in two.
+TEST(Reduction, OnlineSumOfNothingButMinusInfinity) {
+  const KernelRunner runner(R"(
+graph @k(%0: f32[2, s1]) -> (f32[2, 1], f32[2, 1])
+  symbols (s1 = 500000 in [1, 1000000])
+{
+  %1 = max %0 dims [1] keepdim true
+  %2 = expand %1 shape [2, s1]
+  %3 = sub %0, %2
+  %4 = exp %3
+  %5 = sum %4 dims [1] keepdim true
+  return %1, %5
+}
+)");
+  HostTensor x(DType::kF32, {2, 4096});
+  for (double& v : x.floats) v = -INFINITY;
+  x.floats[5000] = 1.0;
+  runner.check({{"s1", 4096}}, {InterpValue::tensor(x)}, kSums);
+}
+
+TEST(Reduction, GroupNormThroughReshapes) {
+  const KernelRunner runner(R"(
+graph @k(%0: f32[s0, 32, 36], %1: f32[32]) -> f32[s0, 32, 36]
+  symbols (s0 = 64 in [1, 1000])
+{
+  %2 = reshape %0 shape [s0, 4, 288]
+  %3, %4 = welford %2 dims [2] keepdim true
+  %5 = expand %3 shape [s0, 4, 288]
+  %6 = sub %2, %5
+  %7 = rsqrt %4
+  %8 = expand %7 shape [s0, 4, 288]
+  %9 = mul %6, %8
+  %10 = reshape %9 shape [s0, 32, 36]
+  %11 = reshape %1 shape [1, 32, 1]
+  %12 = expand %11 shape [s0, 32, 36]
+  %13 = mul %10, %12
+  return %13
+}
+)");
+  runner.check({{"s0", 3}}, kSums);
+}
+
+TEST(Reduction, ManyColumnReductionsShareSharedMemory) {
+  const KernelRunner runner(R"(
+graph @k(%0: bf16[s0, 64], %1: bf16[s0, 64]) -> (f32[64], f32[64], f32[64], f32[64], f32[64])
+  symbols (s0 = 100000 in [1, 1000000])
+{
+  %2 = cast %0 to f32
+  %3 = cast %1 to f32
+  %4 = mul %2, %3
+  %5 = sum %2 dims [0] keepdim false
+  %6 = sum %3 dims [0] keepdim false
+  %7 = sum %4 dims [0] keepdim false
+  %8, %9 = welford %2 dims [0] keepdim false
+  return %5, %6, %7, %8, %9
+}
+)");
+  EXPECT_GT(runner.proposal.candidates[0].schedule.param("split"), 1);
+  runner.check({{"s0", 1000}}, {1e-4, 1e-3});
+  runner.check({{"s0", 7}}, {1e-4, 1e-3});
+}
+
+// Random shapes, strides, dimensions and types; sizes of 0 and 1 among them.
+TEST(Reduction, RandomShapes) {
+  std::mt19937 random(11);
+  auto pick = [&](std::vector<int64_t> from) { return from[random() % from.size()]; };
+  for (int round = 0; round < 40; ++round) {
+    const int rank = 1 + static_cast<int>(random() % 4);
+    std::vector<int64_t> sizes, order(rank), strides(rank);
+    for (int d = 0; d < rank; ++d) sizes.push_back(pick({0, 1, 2, 3, 7, 8, 16, 33}));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    int64_t stride = pick({1, 1, 2});
+    for (int64_t d : order) strides[d] = stride, stride *= std::max<int64_t>(sizes[d], 1) + pick({0, 0, 1});
+    std::string shape, dims, kept, stride_text;
+    auto append = [](std::string& list, int64_t v) { list += (list.empty() ? "" : ", ") + std::to_string(v); };
+    const bool keepdim = random() % 2;
+    int reduced = 0;
+    for (int d = 0; d < rank; ++d) {
+      append(shape, sizes[d]);
+      append(stride_text, strides[d]);
+      const bool reduce = random() % 2 || (d + 1 == rank && reduced == 0);
+      if (reduce) append(dims, d), ++reduced;
+      if (!reduce) append(kept, sizes[d]);
+      if (reduce && keepdim) append(kept, 1);
+    }
+    const char* type = std::vector<const char*>{"f32", "bf16", "f64", "i32"}[random() % 4];
+    const char* op = std::vector<const char*>{"sum", "sum", "prod"}[random() % 3];
+    const std::string text = std::string("graph @k(%0: ") + type + "[" + shape + "] strides [" + stride_text + "]) -> " + type + "[" +
+                             kept + "]\n{\n  %1 = " + op + " %0 dims [" + dims + "] keepdim " + (keepdim ? "true" : "false") +
+                             "\n  return %1\n}\n";
+    SCOPED_TRACE(text);
+    KernelRunner(text).check({}, {1e-3, 1e-3});
+  }
 }
 
 }  // namespace

@@ -147,11 +147,14 @@ TEST(Schedule, ReasonsWhyNot) {
     return p.proposal.why_none.empty() ? "" : p.proposal.why_none[0];
   };
   EXPECT_EQ(why(R"(
-graph @k(%0: f32[8, 16]) -> (f32[8], f32[16])
+graph @k(%0: f32[8, 16]) -> f32[8, 16]
 {
-  %1 = sum %0 dims [1] keepdim false
-  %2 = sum %0 dims [0] keepdim false
-  return %1, %2
+  %1 = sum %0 dims [1] keepdim true
+  %2 = sum %0 dims [0] keepdim true
+  %3 = expand %1 shape [8, 16]
+  %4 = expand %2 shape [8, 16]
+  %5 = mul %3, %4
+  return %5
 }
 )"),
             "%2 reduces other dimensions than %1");
