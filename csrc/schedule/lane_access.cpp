@@ -40,8 +40,8 @@ std::optional<std::vector<Expr>> alignment_facts(const IndexSpace& space, const 
   return facts;
 }
 
-// Makes consecutive elements one access of the greatest width to which `start`, the index at lane 0 but for multiples of
-// `lanes`, is aligned.
+// Makes consecutive elements one access of the greatest width to which `start`, the index at lane 0 but for multiples
+// of `lanes`, is aligned.
 void widen(LaneAccess& access, const IndexSpace& space, const Expr& start, int lanes, DType dtype, int64_t alignment) {
   const int64_t most = std::min<int64_t>({lanes, 16 / bytes(dtype), alignment / bytes(dtype)});
   for (int64_t width = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(most, 1))); width > 1; width /= 2) {

@@ -99,7 +99,9 @@ void choose_rows(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   s.looped = threads == 0;
   if (s.looped) {
     s.threads = steps >= 1024 ? 512 : 256;
-    s.vectors = static_cast<int>(std::clamp<int64_t>(ceil_quotient(steps, s.threads), 1, f.looped_stages == 1 ? 2 : 4));
+    // As many bytes in flight with narrow accesses as with wide ones.
+    const int64_t most = s.vec <= 2 ? 8 : f.looped_stages == 1 ? 2 : 4;
+    s.vectors = static_cast<int>(std::clamp<int64_t>(ceil_quotient(steps, s.threads), 1, most));
     s.rows = 1;
   } else {
     s.threads = static_cast<int>(threads);

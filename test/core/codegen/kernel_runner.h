@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -105,13 +107,15 @@ struct KernelRunner {
       pointer(*memory.back(), "output");
     }
     std::vector<std::vector<std::byte>> workspaces;
+    std::vector<std::span<std::byte>> used;
     for (size_t w = 0; w < shape.workspace_bytes.size(); ++w) {
       const bool zeroed = static_cast<int>(w) < shape.zeroed_workspaces;
-      workspaces.emplace_back(static_cast<size_t>(shape.workspace_bytes[w].evaluate(symbols)),
-                              zeroed ? std::byte{0} : std::byte{0x77});
-      allocations.push_back(
-          {reinterpret_cast<uint64_t>(workspaces.back().data()), workspaces.back().size(), "workspace"});
-      args.push_back(sim::arg(reinterpret_cast<uint64_t>(workspaces.back().data())));
+      const auto size = static_cast<size_t>(shape.workspace_bytes[w].evaluate(symbols));
+      workspaces.emplace_back(size + 256, zeroed ? std::byte{0} : std::byte{0x77});
+      const uint64_t base = (reinterpret_cast<uint64_t>(workspaces.back().data()) + 255) / 256 * 256;
+      used.emplace_back(reinterpret_cast<std::byte*>(base), size);
+      allocations.push_back({base, size, "workspace"});
+      args.push_back(sim::arg(base));
     }
     for (const Symbol& s : body.symbols().symbols()) args.push_back(sim::arg(symbols.at(s.name)));
     sim::LaunchConfig config;
@@ -124,7 +128,7 @@ struct KernelRunner {
     if (!empty)
       result.counters = sim::launch(*sim::parse(result.code.ptx), result.code.entry, config, args, allocations);
     for (int w = 0; w < shape.zeroed_workspaces; ++w) {
-      for (std::byte b : workspaces[w]) EXPECT_EQ(b, std::byte{0}) << "the kernel leaves a counter that is not zero";
+      for (std::byte b : used[w]) EXPECT_EQ(b, std::byte{0}) << "the kernel leaves a counter that is not zero";
     }
     for (Memory* m : outputs) result.outputs.push_back(m->read());
     return result;

@@ -257,9 +257,9 @@ TEST(Reduction, RandomShapes) {
     }
     const char* type = std::vector<const char*>{"f32", "bf16", "f64", "i32"}[random() % 4];
     const char* op = std::vector<const char*>{"sum", "sum", "prod"}[random() % 3];
-    const std::string text = std::string("graph @k(%0: ") + type + "[" + shape + "] strides [" + stride_text + "]) -> " + type + "[" +
-                             kept + "]\n{\n  %1 = " + op + " %0 dims [" + dims + "] keepdim " + (keepdim ? "true" : "false") +
-                             "\n  return %1\n}\n";
+    const std::string text = std::string("graph @k(%0: ") + type + "[" + shape + "] strides [" + stride_text +
+                             "]) -> " + type + "[" + kept + "]\n{\n  %1 = " + op + " %0 dims [" + dims + "] keepdim " +
+                             (keepdim ? "true" : "false") + "\n  return %1\n}\n";
     SCOPED_TRACE(text);
     KernelRunner(text).check({}, {1e-3, 1e-3});
   }
