@@ -66,14 +66,18 @@ std::pair<int, VectorFacts> choose_vector(const ElementProgram& p) {
 }
 
 // Rows that share what is read along the innermost axis only.
-int choose_rows(const ElementProgram& p) {
+int choose_rows(const ElementProgram& p, int vec) {
   if (p.axes.size() < 2) return 1;
   const ProgramAxis& outer = p.axes[p.axes.size() - 2];
   const std::vector<bool> inner = p.varying(p.axes.back().symbol), varies = p.varying(outer.symbol);
   bool shares = false;
   for (size_t i = 0; i < p.steps.size(); ++i)
     shares = shares || (p.steps[i].kind == ProgramStep::Kind::kLoad && inner[i] && !varies[i]);
-  return shares && p.space.table().hint(outer.size) >= 64 ? 4 : 1;
+  if (!shares || p.space.table().hint(outer.size) < 64) return 1;
+  for (int rows : {4, 2}) {
+    if (estimate_registers(p, vec, rows) <= 128) return rows;  // four blocks' worth of threads an SM stay
+  }
+  return 1;
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   const int scalar_unroll = elements >= 4096 ? 4 : 1;
   // Where every SM has work in any case.
   const bool many = elements >= int64_t{8} * 128 * vec * ctx.gpu.sms;
-  if (vec > 1) offer(vec, many ? choose_rows(p) : 1, 1, facts, range.hint_32bit);
+  if (vec > 1) offer(vec, many ? choose_rows(p, vec) : 1, 1, facts, range.hint_32bit);
   if (range.hint_32bit && !range.always_32bit) offer(1, 1, scalar_unroll, {}, true);
   offer(1, 1, scalar_unroll, {}, range.always_32bit);
   return proposal;
