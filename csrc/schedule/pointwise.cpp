@@ -70,12 +70,15 @@ int choose_rows(const ElementProgram& p, int vec) {
   if (p.axes.size() < 2) return 1;
   const ProgramAxis& outer = p.axes[p.axes.size() - 2];
   const std::vector<bool> inner = p.varying(p.axes.back().symbol), varies = p.varying(outer.symbol);
-  bool shares = false;
-  for (size_t i = 0; i < p.steps.size(); ++i)
-    shares = shares || (p.steps[i].kind == ProgramStep::Kind::kLoad && inner[i] && !varies[i]);
-  if (!shares || p.space.table().hint(outer.size) < 64) return 1;
+  int shared = 0, own = 0;  // registers of what is read
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    if (p.steps[i].kind != ProgramStep::Kind::kLoad) continue;
+    const int words = static_cast<int>((inner[i] ? vec : 1) * bytes(p.steps[i].dtype) + 3) / 4;
+    (varies[i] ? own : shared) += inner[i] || varies[i] ? words : 0;
+  }
+  if (shared == 0 || p.space.table().hint(outer.size) < 64) return 1;
   for (int rows : {4, 2}) {
-    if (estimate_registers(p, vec, rows) <= 128) return rows;  // four blocks' worth of threads an SM stay
+    if (20 + shared + rows * own + 2 * vec <= 128) return rows;  // an SM still holds four blocks or more
   }
   return 1;
 }

@@ -537,7 +537,9 @@ class ReductionKernel {
     int workspace = 1;
     for (size_t r = 0; r < reducers_.size(); ++r) {
       const Reducer& reducer = reducers_[r];
-      const int batch = std::clamp(s_.split / s_.threads, 1, 4);
+      // Reads in flight together, as registers allow.
+      const size_t values = reducer.parts().size() * static_cast<size_t>(lanes_kept());
+      const int batch = std::clamp(s_.split / s_.threads, 1, values > 16 ? 1 : values > 8 ? 2 : 4);
       Regs none;
       for (int g = 0; g < lanes_kept(); ++g) append(none, {reducer.identity()});
       const Regs joined =
