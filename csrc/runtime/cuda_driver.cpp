@@ -12,12 +12,13 @@ namespace tilewright {
 namespace {
 
 // The driver's functions in use, each by the name that it is exported under since CUDA 12.0.
-#define TW_DRIVER_FUNCTIONS(X)                                                                                         \
-  X(cuInit)                                                                                                            \
-  X(cuDriverGetVersion) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute)                  \
-      X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString)          \
-          X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuKernelSetAttribute) \
-              X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuMemsetD8Async)
+#define TW_DRIVER_FUNCTIONS(X)                                                                                        \
+  X(cuInit)                                                                                                           \
+  X(cuDriverGetVersion)                                                                                               \
+  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain)           \
+      X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString) X(cuLibraryLoadData)                \
+          X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
+              X(cuLaunchKernelEx) X(cuMemsetD8Async)
 
 struct Driver {
 #define TW_DECLARE(name) decltype(&::name) name = nullptr;
@@ -133,14 +134,15 @@ class CudaDevice final : public Device {
     const std::string doing = "kernel " + artifact.entry + " on " + attributes_.name;
     CUkernel handle;
     driver().check(driver().cuLibraryGetKernel(&handle, kernel->library, artifact.entry.c_str()), doing);
-    if (!artifact.dynamic_smem_bytes.is_constant(0)) allow_shared_memory(handle, device, doing);
     // Loads the code into the context now: a launch inside a CUDA graph's capture must not.
     driver().check(driver().cuKernelGetFunction(&kernel->function, handle), doing);
+    if (!artifact.dynamic_smem_bytes.is_constant(0)) allow_shared_memory(kernel->function, doing);
     return kernel;
   }
 
   void zero(uint64_t address, uint64_t bytes, void* stream) override {
-    driver().check(driver().cuMemsetD8Async(address, 0, bytes, static_cast<CUstream>(stream)), "zeroing memory of " + attributes_.name);
+    driver().check(driver().cuMemsetD8Async(address, 0, bytes, static_cast<CUstream>(stream)),
+                   "zeroing memory of " + attributes_.name);
   }
 
   void launch(const LoadedKernel& kernel, const LaunchRequest& request) override {
@@ -197,14 +199,11 @@ class CudaDevice final : public Device {
   }
 
   // Shared memory over 48 KiB must be asked for; how much a launch takes may depend on sizes, so all of it is.
-  void allow_shared_memory(CUkernel kernel, CUdevice device, const std::string& doing) const {
+  void allow_shared_memory(CUfunction function, const std::string& doing) const {
     int static_bytes = 0;
-    driver().check(driver().cuFuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                                               reinterpret_cast<CUfunction>(kernel)),
-                   doing);
+    driver().check(driver().cuFuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), doing);
     const int most = static_cast<int>(attributes_.smem_optin_bytes) - static_bytes;
-    driver().check(driver().cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most, kernel, device),
-                   doing);
+    driver().check(driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most), doing);
   }
 
   GpuAttributes attributes_;
