@@ -12,13 +12,14 @@ namespace tilewright {
 namespace {
 
 // The driver's functions in use, each by the name that it is exported under since CUDA 12.0.
-#define TW_DRIVER_FUNCTIONS(X)                                                                                        \
-  X(cuInit)                                                                                                           \
-  X(cuDriverGetVersion)                                                                                               \
-  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain)           \
-      X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString) X(cuLibraryLoadData)                \
-          X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
-              X(cuLaunchKernelEx) X(cuMemsetD8Async)
+#define TW_DRIVER_FUNCTIONS(X)                                                                                         \
+  X(cuInit)                                                                                                            \
+  X(cuDriverGetVersion)                                                                                                \
+  X(cuDeviceGet)                                                                                                       \
+  X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent)        \
+      X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString) X(cuLibraryLoadData) X(cuLibraryUnload)                 \
+          X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx) \
+              X(cuMemsetD8Async) X(cuStreamIsCapturing)
 
 struct Driver {
 #define TW_DECLARE(name) decltype(&::name) name = nullptr;
@@ -138,6 +139,12 @@ class CudaDevice final : public Device {
     driver().check(driver().cuKernelGetFunction(&kernel->function, handle), doing);
     if (!artifact.dynamic_smem_bytes.is_constant(0)) allow_shared_memory(kernel->function, doing);
     return kernel;
+  }
+
+  bool is_capturing(void* stream) const override {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    driver().check(driver().cuStreamIsCapturing(static_cast<CUstream>(stream), &status), "the current stream");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   void zero(uint64_t address, uint64_t bytes, void* stream) override {

@@ -46,6 +46,8 @@ class Device {
   virtual void launch(const LoadedKernel& kernel, const LaunchRequest& request) = 0;
   // Zeroes memory in the stream's order; by default as the host does.
   virtual void zero(uint64_t address, uint64_t bytes, void* stream);
+  // Whether a CUDA graph is being captured on the stream: nothing may be loaded then.
+  virtual bool is_capturing(void* stream) const;
   // True: every launch lists the memory that it may touch.
   virtual bool checks_memory() const { return false; }
 };

@@ -8,6 +8,8 @@
 
 namespace tilewright {
 
+bool Device::is_capturing(void*) const { return false; }
+
 void Device::zero(uint64_t address, uint64_t bytes, void*) { std::memset(reinterpret_cast<void*>(address), 0, bytes); }
 
 namespace {
@@ -161,7 +163,7 @@ void LaunchRunner::run(Caller& caller, std::span<const int64_t> plan_symbols) {
   read_operands(caller, operands);
 
   VariantState& state = choose(operands, symbols);
-  const Loaded& kernel = loaded(state, caller.ordinal());
+  const Loaded& kernel = loaded(state, caller);
   TW_CHECK(kernel.workspaces.size() <= kMostWorkspaces) << launch_.name << ": " << kernel.workspaces.size();
   {
     const ProfiledLaunch profiled(caller, launch_.name);
@@ -249,13 +251,19 @@ LaunchRunner::VariantState& LaunchRunner::choose(const Operands& operands, std::
   throw InternalError(launch_.name + ": the condition of no variant holds");
 }
 
-const LaunchRunner::Loaded& LaunchRunner::loaded(VariantState& state, int ordinal) {
+const LaunchRunner::Loaded& LaunchRunner::loaded(VariantState& state, Caller& caller) {
+  const int ordinal = caller.ordinal();
   const Loaded* latest = state.latest.load(std::memory_order_acquire);
   if (latest && latest->ordinal == ordinal) return *latest;
 
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Loaded>& slot = state.by_ordinal[ordinal];
   if (!slot) {
+    if (device_->is_capturing(caller.stream())) {
+      throw DeviceError("kernel " + launch_.name + ", variant " + state.variant->key +
+                        ", is not loaded yet, and a CUDA graph is being captured: run the compiled function once on "
+                        "inputs of these sizes and alignments before the capture");
+    }
     auto fresh = std::make_unique<Loaded>();
     fresh->artifact = kernels_->get(state.variant->key);
     TW_CHECK(fresh->artifact) << launch_.name << ": no artifact for " << state.variant->key;

@@ -62,7 +62,7 @@ class LaunchRunner {
   void part_overlapping_inputs(Caller& caller) const;
   void read_operands(Caller& caller, Operands& operands) const;
   VariantState& choose(const Operands& operands, std::span<const int64_t> symbols);
-  const Loaded& loaded(VariantState& state, int ordinal);
+  const Loaded& loaded(VariantState& state, Caller& caller);
   void launch(const Loaded& loaded, Caller& caller, Operands& operands, std::span<const int64_t> symbols) const;
 
   const Launch& launch_;

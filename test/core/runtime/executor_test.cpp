@@ -107,6 +107,20 @@ TEST_F(ExecutorTest, LoadsAKernelOnceAGpu) {
   EXPECT_EQ(std::count(device_->log.begin(), device_->log.end(), "load wide on 1"), 1);
 }
 
+TEST_F(ExecutorTest, LoadsNothingWhileAGraphIsCaptured) {
+  kernels_->add("wide", "twice", 1);
+  kernels_->add("any", "twice", 1);
+  const Executor executor = make(kTwice);
+  FakeCaller before(executor.plan(), {make_vector({1, 2, 3, 4})});
+  executor.run(before, symbols_);
+  device_->capturing = true;
+  FakeCaller same(executor.plan(), {make_vector({1, 2, 3, 4})});
+  executor.run(same, symbols_);
+  EXPECT_EQ(values(same, 1), (std::vector<float>{2, 4, 6, 8}));
+  FakeCaller other(executor.plan(), {make_vector({1, 2, 3})});
+  EXPECT_THROW(executor.run(other, symbols_), DeviceError);
+}
+
 TEST_F(ExecutorTest, AnEmptyGridIsNotLaunched) {
   kernels_->add("wide", "twice", Expr::symbol("s0"));
   const Executor executor = make(kTwice);

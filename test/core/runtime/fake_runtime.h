@@ -135,6 +135,7 @@ class FakeDevice : public Device {
     static_cast<const Loaded&>(kernel).run(request);
   }
   bool checks_memory() const override { return true; }
+  bool is_capturing(void*) const override { return capturing; }
 
   std::map<std::string, Kernel> kernels;
   std::vector<std::string> log;
@@ -143,6 +144,7 @@ class FakeDevice : public Device {
   std::vector<MemoryRange> memory;
   void* stream = nullptr;
   uint32_t dynamic_smem_bytes = 0;
+  bool capturing = false;
 };
 
 class FakeKernels : public KernelSource {
