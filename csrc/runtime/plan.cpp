@@ -285,9 +285,20 @@ class PlanChecker {
     }
   }
 
+  void check_view(const View& view) {
+    if (view.result == kNoSlot || !view.type.is_tensor() || !view.type.strides) {
+      error("a view needs a slot and a tensor type with strides");
+      return;
+    }
+    check_sizes(view.type.shape);
+    check_sizes(*view.type.strides);
+    if (view.type.offset) check_bound(*view.type.offset);
+  }
+
   void check_step(const Step& step) {
     for (Slot slot : reads(step)) check_filled(slot);
     if (const auto* launch = std::get_if<Launch>(&step)) check_launch(*launch);
+    if (const auto* view = std::get_if<View>(&step)) check_view(*view);
     if (const auto* free = std::get_if<Free>(&step)) {
       for (Slot slot : free->slots) {
         check_filled(slot);

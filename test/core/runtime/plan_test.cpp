@@ -98,6 +98,8 @@ TEST(Plan, VerifierFindsEachFault) {
   EXPECT_EQ(only_error("plan @p($0: f32[], $1: f32[])\n{\n  _ = launch \"k\"($0) variant \"a\" : f32[] into $1\n"
                        "  return\n}\n"),
             "step 0: $1 is written and not an input of the kernel");
+  EXPECT_EQ(only_error("plan @p($0: f32[4])\n{\n  $1 = view $0 : f32[2]\n  return $1\n}\n"),
+            "step 0: a view needs a slot and a tensor type with strides");
 }
 
 TEST(Plan, FreesEachSlotAfterItsLastUse) {
