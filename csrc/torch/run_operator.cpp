@@ -220,6 +220,9 @@ bool must_be_seen(const std::vector<IValue>& inputs) {
 std::optional<std::vector<IValue>> run_operator(const std::shared_ptr<const Compiled>& compiled,
                                                 const std::vector<IValue>& inputs) {
   const Plan& plan = compiled->graph().plan;
+  // An operator is found by its tensors: without one PyTorch cannot tell on which device to run it.
+  const auto is_tensor = [](const IValue& input) { return input.isTensor(); };
+  if (std::none_of(inputs.begin(), inputs.end(), is_tensor)) return std::nullopt;
   if (inputs.size() != plan.parameters.size() || !fits_the_schema(plan, types_of_slots(plan))) return std::nullopt;
   const std::vector<bool> is_written = written_parameters(plan);
   c10::List<at::Tensor> written, read;

@@ -16,7 +16,7 @@ namespace tilewright {
 bool must_be_seen(const std::vector<c10::IValue>& inputs);
 
 // Runs a plan by way of the operator and gives the plan's outputs. Nothing where the operator's schema cannot carry the
-// plan: a parameter or result that is neither tensor nor integer.
+// plan: a parameter or result that is neither tensor nor integer, or no tensor among the inputs.
 std::optional<std::vector<c10::IValue>> run_operator(const std::shared_ptr<const Compiled>& compiled,
                                                      const std::vector<c10::IValue>& inputs);
 

@@ -237,6 +237,20 @@ def test_modes_see_one_operator(device):
     assert (size, nothing) == (6, None)
 
 
+def test_a_graph_without_inputs_runs_under_a_mode(device):
+    call = 'aten.ones.default([3], device=device("cuda"))'
+    text = one_call(call, "", ["f32[3]"])
+    compiled = compile_text(text, device)
+
+    class Silent(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    with Silent():
+        (found,) = compiled([])
+    assert torch.equal(found, torch.ones(3, device=device))
+
+
 def test_fake_tensors_get_types_only(device):
     compiled = compile_text(TWO_RESULTS, device)
     with FakeTensorMode() as mode:
