@@ -16,8 +16,7 @@ from tilewright.options import Options, read_options
 DTYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 HEADER = re.compile(r"^graph @\S+?\((?P<parameters>.*?)\) -> ", re.MULTILINE | re.DOTALL)
 PARAMETER = re.compile(
-    r"%(?P<name>\w+): (?P<type>\w+)(?:\[(?P<shape>[^\]]*)\])?(?: strides \[(?P<strides>[^\]]*)\])?"
-    r"(?: = (?P<value>[^,%]*(?:\([^)]*\)[^,%]*)*))?"
+    r"%(?P<name>\w+): (?P<type>\w+)(?:\[(?P<shape>.*?)\])?(?: strides \[(?P<strides>.*?)\])?(?: = (?P<value>.*))?"
 )
 SIZE_FUNCTIONS = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max}
 # Operators of graphs captured on a GPU that have no kernel for CPU tensors, and those that stand in for them.
@@ -98,7 +97,8 @@ def make_inputs(text: str, sizes: Mapping[str, int], seed: int) -> list[Any]:
         raise ValueError("the text has no line `graph @name(...) -> ...`")
     hints = {name: int(hint) for name, hint in re.findall(r"[(,] ?(\w+) = (\d+)(?: in| div|,|\))", symbols_line(text))}
     generator = torch.Generator().manual_seed(seed)
-    return [make_input(match, {**hints, **sizes}, generator) for match in PARAMETER.finditer(found["parameters"])]
+    matches = [PARAMETER.match(parameter) for parameter in split_list(found["parameters"])]
+    return [make_input(match, {**hints, **sizes}, generator) for match in matches if match]
 
 
 def symbols_line(text: str) -> str:
@@ -132,10 +132,10 @@ def random_values(shape: list[int], dtype: torch.dtype, generator: torch.Generat
 
 
 def split_list(text: str) -> list[str]:
-    """The elements of a list of expressions: commas inside parentheses do not count."""
+    """The elements of a list: commas inside parentheses and brackets do not count."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
+        depth += (c in "([") - (c in ")]")
         if c == "," and depth == 0:
             parts.append(text[start:i])
             start = i + 1

@@ -45,7 +45,7 @@ def test_operators_of_the_gpu_have_stand_ins():
   %y, %mean, %scale, %rest = call aten.cudnn_batch_norm.default(%x, %w, none, none, none, true, 0.1, 1e-05) : f32[4, 3, 5] strides [15, 5, 1], f32[3] strides [1], f32[3] strides [1], u8[0] strides [1]
   return %y
 }
-"""
+"""  # noqa: E501
     result = run_text(text, kernels="call")
     torch.testing.assert_close(result.outputs[0].mean((0, 2)), torch.zeros(3), atol=1e-5, rtol=0)
 
