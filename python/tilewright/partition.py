@@ -7,11 +7,12 @@ us: norms and softmax as pointwise work, `transpose` as a view.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._functorch.partitioners import OpTypes, get_default_op_list, min_cut_rematerialization_partition
 
 aten = torch.ops.aten
 
@@ -25,6 +26,15 @@ REGENERATED = (
     "_log_softmax.default",
     "glu.default",
     "constant_pad_nd.default",
+)
+# Backwards that a kernel joins with what regenerates their operands.
+FUSED_BACKWARDS = (
+    "native_layer_norm_backward.default",
+    "_fused_rms_norm_backward.default",
+    "_softmax_backward_data.default",
+    "_log_softmax_backward_data.default",
+    "nll_loss_backward.default",
+    "native_dropout_backward.default",
 )
 VIEWS = ("transpose.int", "unbind.int", "diagonal.default", "detach.default", "split_with_sizes.default")
 
@@ -48,12 +58,12 @@ def overload(name: str) -> Any:
     return getattr(getattr(aten, packet, None), kind, None)
 
 
-STAND_INS = {
-    op: StandIn(op, shown_as)
-    for names, shown_as in ((REGENERATED, aten.add), (VIEWS, aten.permute))
-    for name in names
-    if (op := overload(name)) is not None
-}
+def stand_ins(names: tuple[str, ...], shown_as: Any) -> dict[Any, StandIn]:
+    return {op: StandIn(op, shown_as) for name in names if (op := overload(name)) is not None}
+
+
+REGENERATED_STAND_INS = stand_ins(REGENERATED, aten.add)
+OTHER_STAND_INS = stand_ins(FUSED_BACKWARDS, aten.add) | stand_ins(VIEWS, aten.permute)
 
 
 def partition(
@@ -61,12 +71,30 @@ def partition(
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Splits the joint graph; what the min-cut is told of operators does not outlive the call."""
     for node in joint.graph.nodes:
-        if (stand_in := STAND_INS.get(node.target)) is not None:
-            node.target = stand_in
+        node.target = OTHER_STAND_INS.get(node.target, node.target)
+    known = get_default_op_list()
+    for node in joint.graph.nodes:
+        if node.target in REGENERATED_STAND_INS and not is_written_for_backward(node, known):
+            node.target = REGENERATED_STAND_INS[node.target]
     parts = min_cut_rematerialization_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
     for module in (joint, *parts):
         restore_operators(module)
     return parts
+
+
+def is_written_for_backward(node: fx.Node, known: OpTypes) -> bool:
+    """Whether backward reads the node's (first) result from memory, as a matrix product does: then regenerating it
+    would write it again, and saving what forward writes anyway costs no time."""
+    pending = [node]
+    while pending:
+        for user in pending.pop().users:
+            if user.target is operator.getitem:
+                pending += [user] if user.args[1] == 0 else []
+            elif known.is_view(user):
+                pending.append(user)
+            elif user.meta.get("partitioner_tag") == "is_backward" and not known.is_fusible(user):
+                return True
+    return False
 
 
 def restore_operators(module: fx.GraphModule) -> None:
