@@ -106,6 +106,9 @@ class Engine {
     std::memset(b.smem.data(), 0xff, b.smem_bytes);
     b.barriers.fill(Barrier());
     const uint32_t warps = (b.threads + kLanes - 1) / kLanes;
+    const LaunchConfig& c = launch_.config;
+    if (c.check_races || c.check_uninitialized)
+      b.races = std::make_unique<RaceState>(warps, b.smem_bytes, c.check_races, c.check_uninitialized);
     b.live_warps = warps;
     while (b.warps.size() < warps) b.warps.push_back(std::make_unique<Warp>());
     for (uint32_t i = 0; i < warps; ++i) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/race.h"
 #include "simulator/simulator.h"
 #include "simulator/syntax.h"
 
@@ -257,6 +258,7 @@ struct Block {
   uint32_t smem_bytes = 0;
   std::array<Barrier, 16> barriers;
   uint64_t steps = 0;
+  std::unique_ptr<RaceState> races;  // when shared memory is checked
 };
 
 struct Launch {

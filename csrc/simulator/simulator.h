@@ -59,6 +59,10 @@ struct LaunchConfig {
   int threads = 0;           // host threads; 0: all cores
   bool counters = true;      // fill LaunchResult
   uint64_t step_budget = 0;  // instructions a warp may run; 0: no limit
+  // Checks that cost time. A race is a pair of accesses to shared memory, one of them a store, that no barrier, atomic or
+  // warp-wide collective orders; lanes of one warp are ordered by the latter alone.
+  bool check_races = false;
+  bool check_uninitialized = false;  // loads of shared memory that no thread has written
   uint64_t smem_limit_bytes = 232448;  // static and dynamic shared memory a block may have
 };
 

@@ -42,6 +42,7 @@ void write_reduction(const Instr& in, const Barrier& b, std::byte* frame, uint32
 
 void release(Block& block, uint32_t id) {
   Barrier& b = block.barriers[id];
+  if (block.races) block.races->barrier_release(id);
   for (auto& w : block.warps) {
     for (Split& s : w->splits) {
       if (s.state != SplitState::kAtBarrier || s.barrier != id) continue;
@@ -75,6 +76,7 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
     fault("barrier " + std::to_string(id) + " for " + std::to_string(count) + " threads, while others wait there for " +
           std::to_string(b.expected));
   b.in_use = true;
+  if (block.races) block.races->barrier_arrive(w.index, id, in.mode != kArrive);
   b.expected = count;
   b.arrived += mask == w.live ? kLanes : static_cast<uint32_t>(std::popcount(mask));
   if (in.c != kNone) {
@@ -103,7 +105,9 @@ uint32_t collective_lanes(const Instr& in, Warp& w, uint32_t mask, uint32_t& mem
     fault("lanes " + lanes_text(mask & ~members) + " execute a warp collective whose member mask leaves them out",
           std::countr_zero(mask & ~members));
   uint32_t lanes = 0;
-  return gather_lanes(w, members, mask, lanes) ? lanes : 0;
+  if (!gather_lanes(w, members, mask, lanes)) return 0;
+  if (w.block->races) w.block->races->warp_sync(w.index);
+  return lanes;
 }
 
 // mode: up, down, bfly, idx. target: slot of the predicate result.

@@ -51,7 +51,7 @@ inline std::string instruction_kernel(const std::string& opcode, const std::stri
     operands += ", " + reg;
   }
   body += "  mov.u64 %d, " + std::to_string(kKept) + ";\n" + from_cell(d, "%xd", "%d");
-  if (guarded) body += "  and.b32 %w, %tid, 1;\n  setp.eq.u32 %g, %w, 0;\n";
+  if (guarded) body += "  and.b32 %w, %thread, 1;\n  setp.eq.u32 %g, %w, 0;\n";
   body += std::string(guarded ? "  @%g " : "  ") + opcode + " " + operands + last + ";\n" + to_cell(d, "%xd");
   return cell_kernel(body);
 }

@@ -475,6 +475,7 @@ MORE:
   .reg .b64 %r<12>;
   .reg .b32 %t, %w;
   .reg .pred %p;
+proto: .callprototype (.param .align 8 .b8 _[16]) _ (.param .align 8 .b8 _[16], .param .b32 _);
   ld.param.u64 %r1, [in];
   ld.param.u64 %r2, [out];
   mov.u32 %t, %tid.x;
@@ -507,7 +508,6 @@ MORE:
   add.u64 %r7, %r7, %r6;
   @%p st.global.u64 [%r2], %r7;
   ret;
-proto: .callprototype (.param .align 8 .b8 _[16]) _ (.param .align 8 .b8 _[16], .param .b32 _);
 })");
   std::vector<uint64_t> out(64);
   const std::vector<Allocation> memory{allocation(out, "out")};

@@ -48,13 +48,13 @@ inline std::string cell_kernel(const std::string& body, const std::string& targe
 .visible .entry k(.param .u64 in, .param .u64 out)
 {
   .reg .b64 %a, %b, %c, %e, %d, %src, %dst, %off;
-  .reg .b32 %tid;
+  .reg .b32 %thread;
   ld.param.u64 %src, [in];
   ld.param.u64 %dst, [out];
-  mov.u32 %tid, %tid.x;
-  mul.wide.u32 %off, %tid, 32;
+  mov.u32 %thread, %tid.x;
+  mul.wide.u32 %off, %thread, 32;
   add.s64 %src, %src, %off;
-  mul.wide.u32 %off, %tid, 8;
+  mul.wide.u32 %off, %thread, 8;
   add.s64 %dst, %dst, %off;
   ld.global.u64 %a, [%src];
   ld.global.u64 %b, [%src+8];
