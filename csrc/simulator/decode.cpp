@@ -407,6 +407,7 @@ const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() 
       {"cvta", &D::cvta}, {"isspacep", &D::isspacep},
       {"ld", &D::load}, {"ldu", &D::load}, {"st", &D::store}, {"atom", &D::atom}, {"red", &D::atom}, {"cp", &D::cp_async},
       {"prefetch", &D::prefetch}, {"prefetchu", &D::prefetch}, {"applypriority", &D::prefetch}, {"discard", &D::prefetch},
+      {"ldmatrix", &D::move_matrix}, {"stmatrix", &D::move_matrix}, {"movmatrix", &D::move_matrix}, {"mma", &D::mma},
       {"bra", &D::bra}, {"brx", &D::brx}, {"call", &D::call},
       {"ret", &D::simple}, {"exit", &D::simple}, {"trap", &D::simple}, {"brkpt", &D::simple}, {"pmevent", &D::simple},
       {"griddepcontrol", &D::simple}, {"setmaxnreg", &D::simple},

@@ -141,6 +141,11 @@ class Decoder {
   bool take_memory_modifiers(Opcode& op);  // whether the access is atomic
   std::vector<uint32_t> element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store, uint32_t& reg_bytes);
 
+  // decode_matrix.cpp
+  void move_matrix(Opcode& op);
+  void mma(Opcode& op);
+  std::vector<uint32_t> vector_slots(const Operand& op, size_t n, uint32_t bytes, bool writes);
+
   // decode_control.cpp
   void bra(Opcode& op);
   void brx(Opcode& op);

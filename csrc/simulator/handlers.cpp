@@ -12,6 +12,7 @@ namespace tilewright::sim {
   void convert_rows(HandlerRows& rows);    \
   void memory_rows(HandlerRows& rows);     \
   void atomic_rows(HandlerRows& rows);     \
+  void matrix_rows(HandlerRows& rows);     \
   inline void all_rows(HandlerRows& rows) { \
     integer_rows(rows);                    \
     float_rows(rows);                      \
@@ -19,6 +20,7 @@ namespace tilewright::sim {
     convert_rows(rows);                    \
     memory_rows(rows);                     \
     atomic_rows(rows);                     \
+    matrix_rows(rows);                     \
   }                                        \
   }
 TW_SIM_GROUPS(baseline)
