@@ -408,6 +408,7 @@ const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() 
       {"ld", &D::load}, {"ldu", &D::load}, {"st", &D::store}, {"atom", &D::atom}, {"red", &D::atom}, {"cp", &D::cp_async},
       {"prefetch", &D::prefetch}, {"prefetchu", &D::prefetch}, {"applypriority", &D::prefetch}, {"discard", &D::prefetch},
       {"ldmatrix", &D::move_matrix}, {"stmatrix", &D::move_matrix}, {"movmatrix", &D::move_matrix}, {"mma", &D::mma},
+      {"mbarrier", &D::mbarrier}, {"mapa", &D::mapa}, {"getctarank", &D::mapa},
       {"bra", &D::bra}, {"brx", &D::brx}, {"call", &D::call},
       {"ret", &D::simple}, {"exit", &D::simple}, {"trap", &D::simple}, {"brkpt", &D::simple}, {"pmevent", &D::simple},
       {"griddepcontrol", &D::simple}, {"setmaxnreg", &D::simple},

@@ -146,6 +146,14 @@ class Decoder {
   void mma(Opcode& op);
   std::vector<uint32_t> vector_slots(const Operand& op, size_t n, uint32_t bytes, bool writes);
 
+  // decode_async.cpp
+  void mbarrier(Opcode& op);
+  void bulk_copy(Opcode& op);
+  void async_arrive(Opcode& op);
+  void mapa(Opcode& op);
+  void cluster_barrier(Opcode& op);
+  void take_ordering(Opcode& op);
+
   // decode_control.cpp
   void bra(Opcode& op);
   void brx(Opcode& op);

@@ -103,7 +103,7 @@ void Decoder::barrier(Opcode& op) {
     emit("bar.warp.sync", Kind::kCollective).e = members;
     return;
   }
-  if (op.take("cluster")) unsupported();
+  if (op.take("cluster")) return cluster_barrier(op);
   const bool aligned = op.name() == "bar" ? (op.take("aligned"), true) : op.take("aligned");
   op.take("cta");
   const std::string_view form = op.take_any({"sync", "arrive", "red"});

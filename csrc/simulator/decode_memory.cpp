@@ -202,6 +202,8 @@ void Decoder::prefetch(Opcode& op) {
 // cp.async completes when issued; groups and waits have nothing left to do.
 void Decoder::cp_async(Opcode& op) {
   if (!op.take("async")) unsupported();
+  if (op.take("bulk")) return bulk_copy(op);
+  if (statement_->opcode.find(".mbarrier.arrive") != std::string_view::npos) return async_arrive(op);
   if (op.take("commit_group") || op.take("wait_all")) {
     op.finish();
     emit("nothing", Kind::kMemory);

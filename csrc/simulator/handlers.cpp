@@ -30,6 +30,7 @@ TW_SIM_GROUPS(avx2)
 
 void control_rows(HandlerRows& rows);
 void collective_rows(HandlerRows& rows);
+void mbarrier_rows(HandlerRows& rows);
 
 namespace {
 
@@ -50,6 +51,7 @@ std::unordered_map<std::string, Handler> make_table() {
   if (!host_has_avx2()) baseline::all_rows(rows);
   control_rows(rows);
   collective_rows(rows);
+  mbarrier_rows(rows);
   std::unordered_map<std::string, Handler> table;
   for (auto& [key, fn] : rows) table.emplace(std::move(key), fn);
   return table;

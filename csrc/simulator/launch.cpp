@@ -105,6 +105,7 @@ class Engine {
     // Shared memory is not cleared on a GPU either: all ones is NaN in every float format.
     std::memset(b.smem.data(), 0xff, b.smem_bytes);
     b.barriers.fill(Barrier());
+    b.cluster_arrived = b.cluster_phase = 0;
     const uint32_t warps = (b.threads + kLanes - 1) / kLanes;
     const LaunchConfig& c = launch_.config;
     if (c.check_races || c.check_uninitialized)
@@ -177,7 +178,9 @@ class Engine {
         for (const Split& s : w->splits) {
           if (++listed > 64) continue;
           out += "\n  warp " + std::to_string(w->index) + ", lanes " + hex_mask(s.mask) +
-                 (s.state == SplitState::kAtBarrier ? " at barrier " + std::to_string(s.barrier) : " waiting for lanes of its warp") +
+                 (s.state == SplitState::kAtBarrier   ? " at barrier " + std::to_string(s.barrier)
+                  : s.state == SplitState::kAtCluster ? " at the cluster's barrier"
+                                                      : " waiting for lanes of its warp") +
                  ", " + place_text(*w, s);
         }
       }

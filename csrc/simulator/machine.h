@@ -217,6 +217,8 @@ struct Warp {
   bool yielding = false;  // leave the warp for now
   bool polled = false;    // an atomic access since the slice began: a loop may wait for other threads
   bool loosened = false;  // lanes have gone on before others came to their meeting
+  uint32_t cluster_waiting = 0;  // lanes between arrival and wait at the cluster's barrier
+  uint32_t cluster_phase = 0;    // at their arrival
   uint32_t carry = 0;    // condition code of add.cc and its like, a bit a lane
 
   Worker* worker = nullptr;
@@ -257,7 +259,7 @@ struct Block {
   Buffer smem;
   uint32_t smem_bytes = 0;
   std::array<Barrier, 16> barriers;
-  uint64_t steps = 0;
+  uint32_t cluster_arrived = 0, cluster_phase = 0;  // of rank 0: its cluster's barrier
   std::unique_ptr<RaceState> races;  // when shared memory is checked
 };
 
@@ -312,6 +314,7 @@ void fill_frame(Warp& w, const Code& code, uint32_t frame, uint32_t lanes);
 
 // Warp-wide waits for a block (sync.cpp).
 void warp_exited(Warp& w);
+void cluster_check(Block& block);
 std::string barrier_text(const Block& block);  // for a deadlock's report
 
 std::string place_text(const Warp& w, const Split& split);

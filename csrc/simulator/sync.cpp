@@ -208,6 +208,7 @@ void warp_sync(const Instr& in, Warp& w, uint32_t mask) {
 void warp_exited(Warp& w) {
   Block& block = *w.block;
   --block.live_warps;
+  if (block.cluster.size() > 1) cluster_check(block);
   if (block.live_warps == 0) return;
   for (uint32_t id = 0; id < block.barriers.size(); ++id) {
     const Barrier& b = block.barriers[id];

@@ -211,6 +211,7 @@ void start_warp(Warp& w, const Code& entry, uint32_t lanes) {
   w.steps = 0;
   w.carry = 0;
   w.polled = w.loosened = false;
+  w.cluster_waiting = w.cluster_phase = 0;
   w.splits.clear();
   w.meetings.assign(1, Meeting());
   w.meetings[0].expected = lanes;

@@ -1,0 +1,172 @@
+// mbarriers, bulk copies and clusters.
+#include <numeric>
+
+#include "run.h"
+
+namespace tilewright::sim {
+namespace {
+
+std::string kernel(const std::string& body) {
+  return module_header() + R"(
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+  .shared .align 128 .b8 s[4096];
+  .shared .align 8 .b64 full, empty;
+  .reg .b64 %i, %o, %x, %tok;
+  .reg .b32 %t, %a, %v, %w, %n, %r<8>;
+  .reg .pred %p, %q, %lead;
+  ld.param.u64 %i, [in];
+  ld.param.u64 %o, [out];
+  mov.u32 %t, %tid.x;
+  setp.eq.u32 %lead, %t, 0;
+  mov.u32 %a, s;
+)" + body + "  ret;\n}\n";
+}
+
+LaunchConfig checked(uint32_t blocks, uint32_t threads) {
+  LaunchConfig config = config_1d(blocks, threads);
+  config.check_races = config.check_uninitialized = true;
+  config.step_budget = 10'000'000;
+  return config;
+}
+
+std::vector<uint32_t> run(const std::string& body, std::vector<uint32_t>& in, size_t out_size, const LaunchConfig& config) {
+  std::vector<uint32_t> out(out_size, 0xdddddddd);
+  const std::vector<Allocation> memory{allocation(in, "in"), allocation(out, "out")};
+  const std::vector<std::vector<std::byte>> args{pointer(in), pointer(out)};
+  launch(*parse(kernel(body)), "k", config, args, memory);
+  return out;
+}
+
+// One thread copies a chunk at a time; 64 threads wait for its bytes, use them, and hand the buffer back.
+TEST(Async, BulkCopiesThroughFullAndEmptyBarriers) {
+  std::vector<uint32_t> in(256);
+  std::iota(in.begin(), in.end(), 1);
+  const auto out = run(R"(
+  @%lead mbarrier.init.shared::cta.b64 [full], 1;
+  @%lead mbarrier.init.shared::cta.b64 [empty], 64;
+  fence.mbarrier_init.release.cluster;
+  bar.sync 0;
+  mov.u32 %n, 0;
+  mov.u32 %v, 0;
+CHUNK:
+  and.b32 %r1, %n, 1;
+  @!%lead bra CONSUME;
+  xor.b32 %r2, %r1, 1;
+EMPTY:
+  mbarrier.try_wait.parity.shared::cta.b64 %p, [empty], %r2;
+  @!%p bra EMPTY;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 256;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s+128], [%i], 256, [full];
+  add.s64 %i, %i, 256;
+CONSUME:
+FULL:
+  mbarrier.try_wait.parity.shared::cta.b64 %p, [full], %r1;
+  @!%p bra FULL;
+  mad.lo.u32 %r3, %t, 4, %a;
+  ld.shared.u32 %w, [%r3+128];
+  mad.lo.u32 %v, %v, 3, %w;
+  mbarrier.arrive.shared::cta.b64 %tok, [empty];
+  add.u32 %n, %n, 1;
+  setp.lt.u32 %q, %n, 4;
+  @%q bra CHUNK;
+  mul.wide.u32 %x, %t, 4;
+  add.s64 %o, %o, %x;
+  st.global.u32 [%o], %v;
+)", in, 64, checked(1, 64));
+  for (uint32_t t = 0; t < 64; ++t) {
+    uint32_t v = 0;
+    for (uint32_t n = 0; n < 4; ++n) v = 3 * v + in[64 * n + t];
+    EXPECT_EQ(out[t], v) << t;
+  }
+}
+
+TEST(Async, TokensAndCounts) {
+  std::vector<uint32_t> in(1);
+  const auto out = run(R"(
+  @%lead mbarrier.init.shared.b64 [full], 32;
+  bar.sync 0;
+  @%lead st.shared.u32 [s], 5;
+  mbarrier.arrive.shared.b64 %tok, [full];
+WAIT:
+  mbarrier.test_wait.shared.b64 %p, [full], %tok;
+  @!%p bra WAIT;
+  ld.shared.u32 %v, [s];
+  mul.wide.u32 %x, %t, 4;
+  add.s64 %o, %o, %x;
+  st.global.u32 [%o], %v;
+)", in, 32, checked(1, 32));
+  EXPECT_EQ(out, std::vector<uint32_t>(32, 5));
+}
+
+TEST(Async, BulkStore) {
+  std::vector<uint32_t> in(1);
+  std::vector<uint32_t> out(64 + 4);
+  uint64_t base = (reinterpret_cast<uint64_t>(out.data()) + 15) / 16 * 16;
+  const std::vector<Allocation> memory{allocation(in, "in"), {base, 256, "out", true}};
+  const std::vector<std::vector<std::byte>> args{pointer(in), arg(base)};
+  launch(*parse(kernel(R"(
+  mad.lo.u32 %r3, %t, 4, %a;
+  mul.lo.u32 %v, %t, 7;
+  st.shared.u32 [%r3], %v;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  @%lead cp.async.bulk.global.shared::cta.bulk_group [%o], [%a], 256;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group.read 0;
+)")), "k", checked(1, 64), args, memory);
+  const auto* got = reinterpret_cast<const uint32_t*>(base);
+  for (uint32_t t = 0; t < 64; ++t) EXPECT_EQ(got[t], 7 * t);
+}
+
+// Each block of a cluster reads what its neighbour wrote.
+TEST(Async, DistributedSharedMemory) {
+  std::vector<uint32_t> in(1);
+  LaunchConfig config = config_1d(8, 32);
+  config.cluster = {4, 1, 1};
+  const auto out = run(R"(
+  mov.u32 %r1, %cluster_ctarank;
+  mov.u32 %r2, %ctaid.x;
+  mad.lo.u32 %v, %r2, 100, %t;
+  mad.lo.u32 %r3, %t, 4, %a;
+  st.shared.u32 [%r3], %v;
+  barrier.cluster.arrive.release.aligned;
+  barrier.cluster.wait.acquire.aligned;
+  add.u32 %r4, %r1, 1;
+  and.b32 %r4, %r4, 3;
+  mapa.shared::cluster.u32 %r5, %r3, %r4;
+  ld.shared::cluster.u32 %w, [%r5];
+  getctarank.shared::cluster.u32 %r6, %r5;
+  setp.ne.u32 %p, %r6, %r4;
+  @%p trap;
+  barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned;
+  mad.lo.u32 %n, %r2, 32, %t;
+  mul.wide.u32 %x, %n, 4;
+  add.s64 %o, %o, %x;
+  st.global.u32 [%o], %w;
+)", in, 256, config);
+  for (uint32_t b = 0; b < 8; ++b)
+    for (uint32_t t = 0; t < 32; ++t) EXPECT_EQ(out[32 * b + t], (b / 4 * 4 + (b + 1) % 4) * 100 + t);
+}
+
+std::string report(const std::string& body, uint32_t threads = 32) {
+  std::vector<uint32_t> in(64);
+  LaunchConfig config = checked(1, threads);
+  config.step_budget = 100'000;
+  return thrown<DeviceError>([&] { run(body, in, 64, config); });
+}
+
+TEST(Async, Misuse) {
+  const auto expect = [](const std::string& text, const char* part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+  expect(report("  st.shared.u64 [full], 0;\n  mbarrier.arrive.shared.b64 _, [full];\n"), "an mbarrier that is not initialised");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 0;\n"), "mbarrier.init for 0 arrivals");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 2;\n  bar.sync 0;\n  @%lead mbarrier.arrive.shared.b64 _, [full], 3;\n"), "more arrivals than it expects");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\n  @%lead cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%i], 24, [full];\n"),
+         "a bulk copy of 24 bytes, expected a multiple of 16");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\nW:\n  mbarrier.try_wait.parity.shared.b64 %p, [full], 0;\n  @!%p bra W;\n"), "step budget");
+  expect(report("  barrier.cluster.wait;\n"), "barrier.cluster.wait without an arrive");
+}
+
+}  // namespace
+}  // namespace tilewright::sim
