@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/python_headers.h>
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
@@ -207,10 +209,22 @@ TORCH_LIBRARY_IMPL(tilewright, CPU, library) { library.impl("run", TORCH_FN(run)
 TORCH_LIBRARY_IMPL(tilewright, CUDA, library) { library.impl("run", TORCH_FN(run)); }
 TORCH_LIBRARY_IMPL(tilewright, Meta, library) { library.impl("run", TORCH_FN(run_meta)); }
 
+// AOTAutograd sets a mode around the first run that checks the user's own operators. It sees them as calls of the plan;
+// the plan as one operator would hide them, and break the rule that it checks where a result is a view of an input.
+bool a_mode_looks_on() {
+  const int64_t count = c10::impl::TorchDispatchModeTLS::stack_len();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& mode = c10::impl::TorchDispatchModeTLS::get_stack_at(i);
+    const std::string_view type = Py_TYPE(mode->ptr(getPyInterpreter()))->tp_name;
+    if (type != "_AnalyzeCustomOpInputOutputMode") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool must_be_seen(const std::vector<IValue>& inputs) {
-  if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return true;
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set() && a_mode_looks_on()) return true;
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
   return std::any_of(inputs.begin(), inputs.end(), [](const IValue& input) {
     return input.isTensor() && input.toTensor().key_set().has(c10::DispatchKey::Python);

@@ -81,6 +81,15 @@ def test_the_profiler_names_kernels_after_operators(device):
     assert set(launches) <= names
 
 
+def test_pytorchs_check_of_custom_operators_passes(device):
+    x = torch.randn(8, 32, device=device)
+    with torch._functorch.config.patch(check_custom_op_aliasing=True, error_on_custom_op_aliasing=True):
+        function = torch.compile(lambda x: (x[1:].t(), x * 2), backend=Recorder())
+        view, twice = function(x)
+    assert view.data_ptr() == x[1:].data_ptr()
+    assert torch.equal(twice, x * 2)
+
+
 def test_a_second_run_overlaps_nothing_of_the_first(device):
     x = torch.randn(8, 32, device=device)
     function, _ = compiled(lambda x: x.exp(), x)
