@@ -40,7 +40,8 @@ namespace tilewright {
 //               the same, where its numbers are exact in T.
 //   compare     T = C = PyTorch's promotion of the `%` parameters; numbers are rounded to T, as eager's comparisons do.
 //   exact       T = C = the result's type: values are moved or chosen, never rounded.
-//   (none)      operands come as they are; the rule casts.
+//   view        operands come as they are; the result may be an operand itself.
+//   (none)      operands come as they are; the rule casts. A result that is an operand becomes a copy, as in eager.
 // A conversion after a parameter's name takes it out of that: `bool` makes it a truth value, `keep` leaves it alone,
 // `i64` casts it.
 //
@@ -127,7 +128,7 @@ struct RuleMacro {
   std::vector<RuleStatement> body;
 };
 
-enum class RuleKind : uint8_t { kPlain, kArithmetic, kCompare, kExact };
+enum class RuleKind : uint8_t { kPlain, kView, kArithmetic, kCompare, kExact };
 
 struct DecomposeRule {
   std::vector<std::string> operators;

@@ -74,9 +74,24 @@ std::vector<Value*> RuleEmitter::apply(const DecomposeRule& rule, const std::vec
   std::vector<Value*> values;
   for (size_t i = 0; i < returned_.size(); ++i) {
     const Type& recorded = call_->results[i]->type;
-    values.push_back(recorded.is_tensor() ? finish(returned_[i], recorded) : nullptr);
+    Value* value = recorded.is_tensor() ? finish(returned_[i], recorded) : nullptr;
+    const bool shared = value && (shows_operand(value) || std::count(values.begin(), values.end(), value) > 0);
+    if (shared && rule.kind != RuleKind::kView) value = emit(Op::kCopy, {value}, {});
+    values.push_back(value);
   }
   return values;
+}
+
+// Whether the value is an operand of the call or an index map of one, which would share its memory.
+bool RuleEmitter::shows_operand(const Value* value) const {
+  while (made(value)) {
+    const Node& node = *value->node;
+    const bool makes_memory =
+        node.op == Op::kConcat || node.op == Op::kPad || node.op == Op::kFull || node.op == Op::kIota;
+    if (node.category() != Category::kView || makes_memory) return false;
+    value = node.operand(0);
+  }
+  return true;
 }
 
 void RuleEmitter::undo() {
@@ -169,7 +184,7 @@ RuleValue RuleEmitter::prepare(const DecomposeRule& rule, const RuleParameter& p
     if (tensor) return {cast(tensor, parameter.to)};
     return parameter.to == DType::kBool && value.is_number() ? RuleValue{rule_double(value) != 0} : value;
   }
-  if (rule.kind == RuleKind::kPlain || !tensor) return value;
+  if (rule.kind == RuleKind::kPlain || rule.kind == RuleKind::kView || !tensor) return value;
   if (!tensor->type.is_tensor()) return {cast(tensor, compute_type_)};  // a Python number of run time
   // A tensor in CPU memory is a number read at launch: eager reads it in the compute type.
   if (tensor->type.device.empty()) tensor = cast(tensor, operand_type_);

@@ -68,6 +68,7 @@ class RuleEmitter {
   Value* expand(Value* value, const std::vector<Expr>& shape);
   std::vector<Expr> common_shape(const std::vector<Value*>& values);
   bool same_shape(const std::vector<Expr>& a, const std::vector<Expr>& b) const;
+  bool shows_operand(const Value* value) const;
   Value* finish(const RuleValue& value, const Type& recorded);
   [[noreturn]] void fail(int line, const std::string& what) const;
 

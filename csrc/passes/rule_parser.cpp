@@ -82,6 +82,7 @@ class RuleParser {
     if (kind == "arithmetic") return RuleKind::kArithmetic;
     if (kind == "compare") return RuleKind::kCompare;
     if (kind == "exact") return RuleKind::kExact;
+    if (kind == "view") return RuleKind::kView;
     reader_.fail("no kind of rule is named '" + kind + "'");
   }
 

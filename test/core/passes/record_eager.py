@@ -75,13 +75,15 @@ UNARY = words("""
     abs neg sign sgn ceil floor round trunc frac reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan
     asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma sigmoid sinc isnan isinf isposinf isneginf
     signbit nan_to_num relu silu mish hardswish hardsigmoid hardtanh elu celu selu leaky_relu softplus hardshrink
-    softshrink logit clone logical_not
+    softshrink logit clone logical_not deg2rad rad2deg
 """)
 INTEGER_UNARY = words("""
     abs neg sign ceil floor round trunc exp sqrt sigmoid isnan signbit relu bitwise_not logical_not clone
 """)
 BINARY = words("add sub rsub mul div true_divide remainder fmod eq ne lt le gt ge xlogy copysign")
-SAME = words("maximum minimum fmax fmin atan2 hypot heaviside logical_and logical_or logical_xor floor_divide")
+SAME = words(
+    "maximum minimum fmax fmin atan2 hypot logaddexp heaviside logical_and logical_or logical_xor floor_divide"
+)
 
 
 def overload(name: str, kind: str) -> Any:
@@ -385,6 +387,25 @@ def loss_cases(t: torch.dtype) -> None:
             )
 
 
+def foreach_cases() -> None:
+    x, y, z = ([random((n,), f32, seed + n) for n in (5, 9)] for seed in (1, 2, 3))
+    y = [t.abs() + 0.1 for t in y]
+    add(aten._foreach_add.List, x, y)
+    add(aten._foreach_add.List, x, y, alpha=0.3, label="alpha")
+    add(aten._foreach_add.Scalar, x, 0.3)
+    add(aten._foreach_sub.List, x, y)
+    add(aten._foreach_mul.List, x, y)
+    add(aten._foreach_mul.Scalar, x, 0.3)
+    add(aten._foreach_div.List, x, y)
+    add(aten._foreach_div.ScalarList, x, [0.3, 0.7])
+    add(aten._foreach_sqrt.default, y)
+    add(aten._foreach_neg.default, x)
+    add(aten._foreach_addcmul.Scalar, x, z, y, 0.3)
+    add(aten._foreach_addcdiv.Scalar, x, z, y, 0.3)
+    add(aten._foreach_addcdiv.ScalarList, x, z, y, [0.3, 0.7])
+    add(aten._foreach_lerp.Scalar, x, y, 0.1)
+
+
 def all_cases() -> None:
     for t in (f32, bf16, f16):
         pointwise_cases(t)
@@ -396,6 +417,9 @@ def all_cases() -> None:
     mixed_cases()
     view_cases()
     creation_cases()
+    foreach_cases()
+    add(aten.pixel_shuffle.default, random((2, 8, 3, 5), f32, 1), 2)
+    add(aten.count_nonzero.dim_IntList, random((4, 6), i32, 1), [1], label="i32")
     add(aten.sum.dim_IntList, random((4, 6), i32, 1), [1], label="i32")
     add(aten.prod.dim_int, random((4, 6), bool_, 1), 1, label="bool")
     add(aten.any.default, random((4, 6), u8, 1), label="u8")
