@@ -71,6 +71,7 @@ Token Lexer::next() {
     token.kind = Token::kWord;
     advance();
     while (pos_ < text_.size()) {
+      if (c == '.' && text_[pos_] == '.') break;  // `.reg.b16` is two directives
       if (is_word_rest(text_[pos_])) {
         advance();
       } else if (text_[pos_] == ':' && pos_ + 2 < text_.size() && text_[pos_ + 1] == ':' && is_alpha(text_[pos_ + 2])) {

@@ -89,6 +89,41 @@ TEST(Kernels, SoftmaxOfBfloat16Rows) {
   }
 }
 
+// A call with a local array, a switch through brx.idx, printf and assert.
+TEST(Kernels, FunctionsSwitchesPrintfAndAssert) {
+  const auto module = parse(read_data("functions_sm90a.ptx"));
+  std::vector<float> out(32);
+  const std::vector<Allocation> memory{allocation(out, "out")};
+  const auto run = [&](int n) { launch(*module, "dev", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(out), arg(n)}, memory); };
+  testing::internal::CaptureStdout();
+  run(5);
+  std::fflush(stdout);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "hello 3 4.000000 str\n");
+  const float table[] = {1, 2, 3, 4};
+  for (int i = 0; i < 32; ++i) {
+    const float x = static_cast<float>(i * ((5 + i) & 7)) + table[i & 3];
+    const float results[] = {x + 1, x * 2, x - 3, -x, x / 3, std::sin(x), x, x};
+    EXPECT_NEAR(out[i], results[i & 7], 1e-6f) << i;
+  }
+  const std::string text = thrown<DeviceError>([&] { run(500); });
+  EXPECT_NE(text.find("assertion failed: n < 100 at"), std::string::npos) << text;
+}
+
+TEST(Kernels, HistogramInSharedMemory) {
+  const auto module = parse(read_data("functions_sm90a.ptx"));
+  std::vector<uint8_t> data(10000);
+  std::vector<int> expected(256), counts(256);
+  for (size_t i = 0; i < data.size(); ++i) {
+    data[i] = static_cast<uint8_t>(i * i % 251);
+    ++expected[data[i]];
+  }
+  LaunchConfig config = config_1d(4, 96);
+  config.check_races = config.check_uninitialized = true;
+  const std::vector<Allocation> memory{allocation(data, "data"), allocation(counts, "counts")};
+  launch(*module, "hist", config, std::vector<std::vector<std::byte>>{pointer(data), pointer(counts), arg(10000)}, memory);
+  EXPECT_EQ(counts, expected);
+}
+
 TEST(Kernels, InfoOfAnEntry) {
   const auto module = parse(read_data("kernels_sm90a.ptx"));
   const KernelInfo info = kernel_info(*module, "transpose_tiled");
