@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -306,19 +306,17 @@ class Importer:
 def written_parameters(graph: fx.Graph) -> dict[fx.Node, tuple[fx.Node, fx.Node]]:
     """The `copy_` nodes that write a result into a parameter after everything that reads it, with parameter and
     result. Empty where one of the graph's copies is of another kind: then their order matters, and they stay calls."""
-    copies = [n for n in graph.nodes if n.target is torch.ops.aten.copy_.default]
     found: dict[fx.Node, tuple[fx.Node, fx.Node]] = {}
-    later: list[fx.Node] = []
+    read_later: set[int | None] = set()
     for node in reversed(graph.nodes):
-        if node in copies:
+        if node.target is torch.ops.aten.copy_.default:
             parameter, source = node.args[0], node.args[1]
-            if not writes_whole(parameter, source) or is_read(storage_of(parameter), later):
+            if not writes_whole(parameter, source) or storage_of(parameter) in read_later:
                 return {}
             found[node] = (parameter, source)
         if node.op != "output":
-            later.append(node)
-    parameters = [parameter for parameter, _ in found.values()]
-    return dict(reversed(found.items())) if len(set(parameters)) == len(parameters) else {}
+            read_later.update(storage_of(operand) for operand in node.all_input_nodes)
+    return dict(reversed(found.items()))
 
 
 def writes_whole(parameter: Any, source: Any) -> bool:
@@ -332,10 +330,6 @@ def writes_whole(parameter: Any, source: Any) -> bool:
         and [int_expr(s) for s in old.shape] == [int_expr(s) for s in new.shape]
         and storage_of(parameter) != storage_of(source)
     )
-
-
-def is_read(storage: int | None, nodes: Sequence[fx.Node]) -> bool:
-    return any(storage_of(source) == storage for node in nodes for source in node.all_input_nodes)
 
 
 def storage_of(node: Any) -> int | None:
