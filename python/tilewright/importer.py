@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy
 import torch
+import torch._higher_order_ops.effects  # defines with_effects
 from torch import fx
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
@@ -39,6 +40,8 @@ CAPTURE_ONLY = {
     torch.ops.aten.sym_constrain_range.default,
     torch.ops.aten.sym_constrain_range_for_size.default,
 }
+with_effects = torch.ops.higher_order.with_effects
+TOKEN = object()
 # The hint of a symbol without a source in the inputs, where its range allows it.
 UNBACKED_HINT = 64
 
@@ -78,6 +81,7 @@ class Importer:
         self.shape_env = find_shape_env(gm)
         self.names = {node.name for node in gm.graph.nodes}
         self.written = written_parameters(gm.graph)
+        self.tokens = effect_tokens(gm.graph)
 
     def run(self) -> ImportedGraph:
         for node in self.gm.graph.nodes:
@@ -90,10 +94,17 @@ class Importer:
 
     # ---- nodes ----
 
+    def example(self, node: fx.Node) -> Any:
+        """The value that capture gave a node. Effect tokens, tensors there, are anything at run time."""
+        value: Any = node.meta.get("val")
+        if node in self.tokens:
+            return TOKEN
+        return (TOKEN, *value[1:]) if node.target is with_effects else value
+
     def add(self, node: fx.Node) -> None:
         if node.op == "placeholder":
             self.values[node] = f"%{node.name}"
-            self.parameters.append(f"%{node.name}: {self.types.text(node.meta.get('val'), offset=False)}")
+            self.parameters.append(f"%{node.name}: {self.types.text(self.example(node), offset=False)}")
         elif node.op == "get_attr":
             self.add_constant(node)
         elif node.op == "output" or node in self.written or node.target in CAPTURE_ONLY:
@@ -134,14 +145,14 @@ class Importer:
     def add_host(self, node: fx.Node) -> None:
         step, inputs = node_step(self.gm, node, is_value=lambda n: n in self.values or is_scalar_node(n))
         arguments = [self.value_of(value, node) for value in inputs]
-        self.emit(node, f"host {self.add_step(step)}", arguments, has_result=node.meta.get("val") is not None)
+        self.emit(node, f"host {self.add_step(step)}", arguments, has_result=self.example(node) is not None)
 
     def add_step(self, step: HostStep) -> int:
         self.hosts.append(step)
         return len(self.hosts) - 1
 
     def emit(self, node: fx.Node, what: str, args: list[str], *, has_result: bool) -> None:
-        value = node.meta.get("val") if has_result else None
+        value = self.example(node) if has_result else None
         flat: list[tuple[str, str]] = []  # result names and types
         if has_result:
             self.values[node] = self.name_results(value, node.name, flat)
@@ -276,7 +287,7 @@ class Importer:
                 seen.add(result)
             else:
                 texts.append(self.argument(result, output))
-            value = result.meta.get("val") if isinstance(result, fx.Node) else result
+            value = self.example(result) if isinstance(result, fx.Node) else result
             types.append(self.types.text(value, offset=False))
         for copy, (parameter, source) in self.written.items():
             if copy not in seen:
@@ -298,6 +309,19 @@ class Importer:
 
     def constant_nodes(self) -> list[fx.Node]:
         return [n for n in self.gm.graph.nodes if n.op == "get_attr" and n in self.values]
+
+
+# ---- effects ----
+
+
+def effect_tokens(graph: fx.Graph) -> set[fx.Node]:
+    """Values that keep operators with effects in order: first argument and first result of `with_effects`."""
+    tokens: set[fx.Node] = set()
+    for node in graph.nodes:
+        if node.target is with_effects:
+            tokens |= {token for token in node.args[:1] if isinstance(token, fx.Node)}
+            tokens |= {user for user in node.users if user.target is operator.getitem and user.args[1] == 0}
+    return tokens
 
 
 # ---- mutation ----

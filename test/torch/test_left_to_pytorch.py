@@ -84,6 +84,52 @@ def test_control_flow(device):
     agrees(fn, -torch.ones(3, device=device))
 
 
+def test_effects_keep_their_order(device, capfd):
+    def fn(x):
+        torch.ops.aten._print("first")
+        y = x * 2
+        torch.ops.aten._print("second")
+        return y
+
+    agrees(fn, torch.randn(3, device=device), calls=1)
+    assert capfd.readouterr().out.split() == ["first", "second"] * 2
+
+
+def test_loops(device):
+    def fn(x):
+        from torch._higher_order_ops.while_loop import while_loop
+
+        return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0, device=device), x))
+
+    agrees(fn, torch.randn(3, device=device))
+
+
+@pytest.mark.parametrize("make", [torch.optim.AdamW, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)])
+def test_an_optimizers_step(device, make):
+    """Lists of tensors, written in place."""
+    models = [torch.nn.Linear(4, 3).to(device) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    recorder = Recorder()
+    optimizers = [make(model.parameters()) for model in models]
+    steps = [optimizers[0].step, torch.compile(optimizers[1].step, backend=recorder)]
+    for _ in range(3):
+        for model, step in zip(models, steps, strict=True):
+            for parameter in model.parameters():
+                parameter.grad = torch.full_like(parameter, 0.5)
+            step()
+    same([p.detach() for p in models[0].parameters()], [p.detach() for p in models[1].parameters()], "parameter")
+    assert all("-> into " in text for text in recorder.texts)
+
+
+def test_tensor_subclasses(device):
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    x = TwoTensor(torch.randn(3, device=device), torch.randn(3, device=device))
+    found = torch.compile(lambda x: x * 2 + 1, backend=Recorder())(x)
+    assert type(found) is TwoTensor
+    same(x.b * 2 + 1, found.b, "second part")
+
+
 def test_a_users_operator(device):
     @torch.library.custom_op("tilewright_test::scaled", mutates_args=())
     def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
