@@ -67,16 +67,11 @@ void KernelBuilder::make_entry(const Graph& body) {
   }
 }
 
-// The lines of the kernel are those of the body's text: one for each node, after the line that ends in `{`.
+// The lines of the kernel are those of the body's text.
 void KernelBuilder::make_debug_info(const Graph& body) {
-  std::istringstream text(print(body));
-  int line = 0;
-  for (std::string row; std::getline(text, row);) {
-    ++line;
-    if (!row.empty() && row.back() == '{') break;
-  }
-  for (const Node* node : body.nodes()) lines_[node] = ++line;
-  return_line_ = ++line;
+  int line = first_node_line(body);
+  for (const Node* node : body.nodes()) lines_[node] = line++;
+  return_line_ = line;
 
   llvm::DIBuilder debug(*module_);
   auto* file = debug.createFile("kernel.tw", ".");

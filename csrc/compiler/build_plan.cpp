@@ -29,9 +29,10 @@ const Value* written_parameter(const Partition& partition, int kernel, const Val
 
 std::vector<std::pair<int, LocPtr>> line_table(const Group& group) {
   std::vector<std::pair<int, LocPtr>> lines;
-  for (size_t i = 0; i < group.nodes.size(); ++i) {
-    // Line 1 of a printed body is its head; group nodes follow in order.
-    if (group.nodes[i]->loc) lines.emplace_back(static_cast<int>(i) + 1, group.nodes[i]->loc);
+  int line = first_node_line(group.body);
+  for (const Node* node : group.nodes) {
+    if (node->loc) lines.emplace_back(line, node->loc);
+    ++line;
   }
   return lines;
 }

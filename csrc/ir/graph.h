@@ -272,6 +272,8 @@ struct PrintOptions {
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Node& node, const PrintOptions& options = {});
+// The line, counted from 1, of print(graph) on which the first node stands; each further node has the next line.
+int first_node_line(const Graph& graph);
 // Throws UserError: `file:line:column: text`.
 Graph parse_graph(std::string_view text, std::string_view file = "<text>");
 // A file of any number of graphs.

@@ -200,6 +200,13 @@ void write_return(std::string& out, const std::vector<Output>& outputs) {
 
 }  // namespace
 
+int first_node_line(const Graph& graph) {
+  std::string header;
+  LocTable locs;
+  write_header(header, graph, {}, locs);
+  return 1 + static_cast<int>(std::count(header.begin(), header.end(), '\n'));
+}
+
 std::string print(const Graph& graph, const PrintOptions& options) {
   std::string out;
   out.reserve(128 * (graph.size() + graph.parameters().size() + 1));
