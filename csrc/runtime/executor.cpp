@@ -1,5 +1,6 @@
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "runtime/launch.h"
@@ -57,16 +58,12 @@ struct Executor::Prepared {
   };
   std::vector<PreparedView> views;  // by step
 
+  void add_checks(const Launch& launch, const Plan& plan, const SymbolIndex& symbols,
+                  const std::vector<bool>& may_copy);
   void check_parameters(Caller& caller, std::span<const int64_t> symbols) const;
 };
 
 namespace {
-
-std::vector<SizeProgram> programs(const std::vector<Expr>& expressions, const SymbolIndex& index) {
-  std::vector<SizeProgram> result;
-  for (const Expr& e : expressions) result.emplace_back(e, index);
-  return result;
-}
 
 // Slots whose value may be replaced by a copy: not written, not returned, and not the memory that a view or a call's
 // result may share.
@@ -126,29 +123,35 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSourc
   prepared_->views.resize(plan_->steps.size());
   std::vector<int> filled_by(plan_->slots(), -1);
   const std::vector<bool> may_copy = copyable_slots(*plan_);
-  std::vector<bool> is_checked(plan_->parameters.size(), false);
   for (size_t i = 0; i < plan_->steps.size(); ++i) {
     const Step& step = plan_->steps[i];
     for (Slot slot : fills(step)) filled_by[slot] = static_cast<int>(i);
     if (const auto* view = std::get_if<View>(&step)) {
-      prepared_->views[i] = {programs(view->type.shape, symbols_), programs(view->type.strides.value(), symbols_),
+      prepared_->views[i] = {size_programs(view->type.shape, symbols_),
+                             size_programs(view->type.strides.value(), symbols_),
                              SizeProgram(view->type.offset.value_or(Expr(0)), symbols_)};
-    }
-    const auto* launch = std::get_if<Launch>(&step);
-    if (!launch) continue;
-    prepared_->launches[i] = std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
-    for (const LaunchInput& input : launch->inputs) {
-      if (input.kind != LaunchInput::Kind::kPointer || input.slot >= static_cast<Slot>(is_checked.size())) continue;
-      const Type& type = plan_->parameters[input.slot];
-      if (is_checked[input.slot] || !type.strides) continue;
-      is_checked[input.slot] = true;
-      prepared_->checks.push_back(
-          {input.slot, programs(type.shape, symbols_), programs(*type.strides, symbols_), may_copy[input.slot]});
+    } else if (const auto* launch = std::get_if<Launch>(&step)) {
+      prepared_->launches[i] =
+          std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
+      prepared_->add_checks(*launch, *plan_, symbols_, may_copy);
     }
   }
   for (const SymbolBinding& binding : plan_->symbols) {
     const int step = filled_by[binding.slot];
     (step < 0 ? prepared_->at_entry : prepared_->after_step[step]).push_back(prepare(binding, symbols_));
+  }
+}
+
+// Each parameter that a kernel takes by its address is checked once.
+void Executor::Prepared::add_checks(const Launch& launch, const Plan& plan, const SymbolIndex& symbols,
+                                    const std::vector<bool>& may_copy) {
+  for (const LaunchInput& input : launch.inputs) {
+    if (input.kind != LaunchInput::Kind::kPointer || input.slot >= static_cast<Slot>(plan.parameters.size())) continue;
+    const Type& type = plan.parameters[input.slot];
+    const auto is_it = [&](const ParameterCheck& check) { return check.slot == input.slot; };
+    if (!type.strides || std::any_of(checks.begin(), checks.end(), is_it)) continue;
+    checks.push_back(
+        {input.slot, size_programs(type.shape, symbols), size_programs(*type.strides, symbols), may_copy[input.slot]});
   }
 }
 

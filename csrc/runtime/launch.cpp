@@ -14,12 +14,6 @@ void Device::zero(uint64_t address, uint64_t bytes, void*) { std::memset(reinter
 
 namespace {
 
-std::vector<SizeProgram> programs(const std::vector<Expr>& expressions, const SymbolIndex& index) {
-  std::vector<SizeProgram> result;
-  for (const Expr& e : expressions) result.emplace_back(e, index);
-  return result;
-}
-
 float float_of_half(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const uint32_t sign = static_cast<uint32_t>(bits >> 15) << 31, fraction = bits & 1023;
@@ -135,8 +129,8 @@ LaunchRunner::LaunchRunner(const Launch& launch, const SymbolIndex& plan_symbols
   for (const LaunchOutput& output : launch.outputs) {
     Output prepared{output.slot, output.into, &output.type, {}, {}};
     if (output.into == kNoSlot) {
-      prepared.sizes = programs(output.type.shape, plan_symbols);
-      prepared.strides = programs(output.type.strides.value(), plan_symbols);
+      prepared.sizes = size_programs(output.type.shape, plan_symbols);
+      prepared.strides = size_programs(output.type.strides.value(), plan_symbols);
     }
     writes_inputs_ |= output.into != kNoSlot;
     outputs_.push_back(std::move(prepared));
@@ -271,7 +265,7 @@ const LaunchRunner::Loaded& LaunchRunner::loaded(VariantState& state, Caller& ca
     fresh->ordinal = ordinal;
     for (int i = 0; i < 3; ++i) fresh->grid[i] = SizeProgram(fresh->artifact->grid[i], body_);
     fresh->dynamic_smem = SizeProgram(fresh->artifact->dynamic_smem_bytes, body_);
-    fresh->workspaces = programs(fresh->artifact->workspace_bytes, body_);
+    fresh->workspaces = size_programs(fresh->artifact->workspace_bytes, body_);
     slot = std::move(fresh);
   }
   state.latest.store(slot.get(), std::memory_order_release);
@@ -309,6 +303,7 @@ void LaunchRunner::launch(const Loaded& loaded, Caller& caller, Operands& operan
 
 std::vector<LaunchRunner::Count> LaunchRunner::counts() const {
   std::vector<Count> result;
+  result.reserve(variants_.size());
   for (const auto& state : variants_) {
     result.push_back({state->variant->key, state->launches.load(std::memory_order_relaxed)});
   }

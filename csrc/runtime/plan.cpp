@@ -261,6 +261,7 @@ class PlanChecker {
     }
     for (const Variant& variant : launch.variants) {
       std::vector<Expr> used;
+      used.reserve(variant.condition.divisible.size() + variant.condition.at_most.size());
       for (const auto& [e, bound] : variant.condition.divisible) used.push_back(e);
       for (const auto& [e, bound] : variant.condition.at_most) used.push_back(e);
       for (const Expr& e : used) {

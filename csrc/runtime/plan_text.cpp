@@ -126,6 +126,7 @@ class PlanPrinter {
 
   void print_step(const Launch& launch) {
     std::vector<Slot> results;
+    results.reserve(launch.outputs.size());
     for (const LaunchOutput& output : launch.outputs) results.push_back(output.slot);
     print_results(results);
     out_ << "launch " << quoted(launch.name) << "(";

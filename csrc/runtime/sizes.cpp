@@ -103,4 +103,11 @@ int64_t SizeProgram::run(std::span<const int64_t> symbols) const {
   return stack[0];
 }
 
+std::vector<SizeProgram> size_programs(const std::vector<Expr>& expressions, const SymbolIndex& index) {
+  std::vector<SizeProgram> programs;
+  programs.reserve(expressions.size());
+  for (const Expr& e : expressions) programs.emplace_back(e, index);
+  return programs;
+}
+
 }  // namespace tilewright

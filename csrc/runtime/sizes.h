@@ -55,4 +55,6 @@ class SizeProgram {
   int depth_ = 0;
 };
 
+std::vector<SizeProgram> size_programs(const std::vector<Expr>& expressions, const SymbolIndex& index);
+
 }  // namespace tilewright
