@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,12 +43,14 @@ class CompiledPart:
     kind: str
     text: str
     executable: Any  # of tilewright._C
+    import_us: float  # time to write the text
 
     def report(self) -> dict[str, Any]:
         """What was made, what stayed PyTorch's and why, with the launches of each kernel up to now."""
         report: dict[str, Any] = json.loads(self.executable.report_json() or "{}")
         report["graph"] = self.kind
-        report["phases_us"] = [{"phase": name, "us": us} for name, us in self.executable.phases_us]
+        phases = [("import", self.import_us), *self.executable.phases_us]
+        report["phases_us"] = [{"phase": name, "us": us} for name, us in phases]
         report["launches"] = sum(count for _, _, count in self.executable.launches())
         return report
 
@@ -87,13 +90,15 @@ class GraphCompiler:
         self, device: torch.device, kind: str, gm: fx.GraphModule, example_inputs: Sequence[Any]
     ) -> Callable[[list[Any]], Sequence[Any]]:
         try:
+            start = time.perf_counter()
             graph = import_fx(gm, device, kind)
+            import_us = (time.perf_counter() - start) * 1e6
             executable = _C.compile(graph.text, self.options.as_strings(), list(graph.hosts), str(device))
         except Exception as error:
             if self.options.strict:
                 raise
             return left_to_pytorch(kind, gm, error)
-        part = CompiledPart(kind, graph.text, executable)
+        part = CompiledPart(kind, graph.text, executable, import_us)
         counters["tilewright"]["graphs"] += 1
         if self.options.report:
             append_report(Path(self.options.report), part)

@@ -42,12 +42,14 @@ class Inexpressible(Exception):
     """A value that the text has no form for; its user becomes a host step."""
 
 
-ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-ESCAPES |= {chr(code): f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in ESCAPES}
+ESCAPES = str.maketrans(
+    {chr(code): f"\\x{code:02x}" for code in (*range(32), 127)}
+    | {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+)
 
 
 def quoted(text: str) -> str:
-    return '"' + "".join(ESCAPES.get(c, c) for c in text) + '"'
+    return f'"{text.translate(ESCAPES)}"'
 
 
 def float_text(value: float) -> str:

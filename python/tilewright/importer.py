@@ -26,6 +26,7 @@ from tilewright.graph_text import (
     TypePrinter,
     expr_text,
     int_expr,
+    int_text,
     is_plain_tensor,
     is_size,
     literal_text,
@@ -72,7 +73,8 @@ class Importer:
         self.constants: list[Any] = []
         self.lines: list[str] = []
         self.hosts: list[HostStep] = []
-        self.locations: dict[str, int] = {}
+        self.locations: dict[str, int] = {}  # numbers of the user's lines
+        self.places: dict[tuple[str | None, str], int] = {}  # the same, by stack and operator
         # What each FX node's value is in the text: a name, a literal, or lists of them.
         self.values: dict[fx.Node, Any] = {}
         # Size expressions that the text cannot write, by the symbol that a host step gives their value.
@@ -182,8 +184,11 @@ class Importer:
         return name
 
     def location(self, node: fx.Node) -> str:
-        place = user_location(node.meta.get("stack_trace")).text(target_name(node))
-        return f" @ {self.locations.setdefault(place, len(self.locations))}"
+        key = (node.meta.get("stack_trace"), target_name(node))
+        if key not in self.places:
+            place = user_location(key[0]).text(key[1])
+            self.places[key] = self.locations.setdefault(place, len(self.locations))
+        return f" @ {self.places[key]}"
 
     # ---- arguments ----
 
@@ -233,6 +238,8 @@ class Importer:
     # ---- sizes ----
 
     def size(self, value: int | torch.SymInt) -> str:
+        if type(value) is int:
+            return int_text(value)
         expr = self.renamed(int_expr(value))
         try:
             text = expr_text(expr)
