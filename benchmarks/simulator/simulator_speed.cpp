@@ -44,7 +44,8 @@ std::string fma_kernel() {
   mov.f32 %f9, 0f3F800000;
   mov.u32 %r6, 0;
 LOOP:
-)" + body + R"(  add.s32 %r6, %r6, 1;
+)" + body +
+         R"(  add.s32 %r6, %r6, 1;
   setp.lt.s32 %p1, %r6, %r1;
   @%p1 bra LOOP;
   add.f32 %f4, %f0, %f1;
@@ -74,11 +75,15 @@ std::string copy_kernel(bool vector) {
   @%p1 bra END;
   ld.param.u64 %rd1, [in];
   ld.param.u64 %rd2, [out];
-  mul.wide.s32 %rd3, %r5, )" + std::string(vector ? "16" : "4") + R"(;
+  mul.wide.s32 %rd3, %r5, )" +
+         std::string(vector ? "16" : "4") + R"(;
   add.s64 %rd4, %rd1, %rd3;
   add.s64 %rd5, %rd2, %rd3;
-)" + (vector ? "  ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd4];\n  st.global.v4.f32 [%rd5], {%f0, %f1, %f2, %f3};\n"
-             : "  ld.global.f32 %f0, [%rd4];\n  st.global.f32 [%rd5], %f0;\n") + R"(END:
+)" +
+         (vector
+              ? "  ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd4];\n  st.global.v4.f32 [%rd5], {%f0, %f1, %f2, %f3};\n"
+              : "  ld.global.f32 %f0, [%rd4];\n  st.global.f32 [%rd5], %f0;\n") +
+         R"(END:
   ret;
 })";
 }
@@ -104,7 +109,8 @@ Timed timed(const std::string& ptx, const std::string& entry, const sim::LaunchC
 }
 
 void report(const char* name, const Timed& t) {
-  std::printf("%-24s %8.1f M lane-instructions/s  (%llu in %.3f s)\n", name, 1e-6 * t.result.total.lane_instructions / t.seconds,
+  std::printf("%-24s %8.1f M lane-instructions/s  (%llu in %.3f s)\n", name,
+              1e-6 * t.result.total.lane_instructions / t.seconds,
               static_cast<unsigned long long>(t.result.total.lane_instructions), t.seconds);
 }
 
@@ -126,7 +132,8 @@ void fma_loop() {
   config.grid = {blocks, 1, 1};
   config.block = {threads, 1, 1};
   config.threads = 1;
-  const Timed t = timed(fma_kernel(), "fma_loop", config, {sim::arg(reinterpret_cast<uint64_t>(out.data())), sim::arg(passes)}, {allocation(out, "out")});
+  const Timed t = timed(fma_kernel(), "fma_loop", config,
+                        {sim::arg(reinterpret_cast<uint64_t>(out.data())), sim::arg(passes)}, {allocation(out, "out")});
   check(std::fabs(out[100] - 8.0f) < 1e-3f, "fma_loop");  // the fixed point 2 of x / 2 + 1, four times
   report("fma loop", t);
 }
@@ -143,8 +150,8 @@ void copy(const char* name, bool vector) {
   config.grid = {blocks, 1, 1};
   config.block = {threads, 1, 1};
   config.threads = 1;
-  const Timed t = timed(copy_kernel(vector), "copy", config,
-                        {sim::arg(from), sim::arg(to), sim::arg(n)}, {{from, bytes, "in", false}, {to, bytes, "out", true}});
+  const Timed t = timed(copy_kernel(vector), "copy", config, {sim::arg(from), sim::arg(to), sim::arg(n)},
+                        {{from, bytes, "in", false}, {to, bytes, "out", true}});
   check(std::memcmp(in.get(), out.get(), bytes) == 0, name);
   check(t.result.total.global_load.sectors == uint64_t{n} * width * 4 / 32, name);
   report(name, t);

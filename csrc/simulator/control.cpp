@@ -10,8 +10,10 @@ namespace tilewright::sim {
 namespace {
 
 void branch(const Instr& in, Warp& w, uint32_t mask) {
-  if (mask == w.now.mask) w.now.pc = in.target;
-  else diverge(w, mask, in.target, in.meeting);
+  if (mask == w.now.mask)
+    w.now.pc = in.target;
+  else
+    diverge(w, mask, in.target, in.meeting);
 }
 
 // brx.idx: the list holds the number of targets, then each.
@@ -28,8 +30,10 @@ void branch_indexed(const Instr& in, Warp& w, uint32_t mask) {
           w.slot<uint32_t>(in.a)[std::countr_zero(m)] < count)
         group |= m & -m;
     left &= ~group;
-    if (group == w.now.mask) w.now.pc = list[1 + index];
-    else diverge(w, group, list[1 + index], in.meeting);
+    if (group == w.now.mask)
+      w.now.pc = list[1 + index];
+    else
+      diverge(w, group, list[1 + index], in.meeting);
   }
 }
 
@@ -46,13 +50,15 @@ void call_indirect(const Instr& in, Warp& w, uint32_t mask) {
   const int first = std::countr_zero(mask);
   const uint64_t address = w.slot<uint64_t>(in.a)[first];
   for (uint32_t m = mask; m; m &= m - 1)
-    if (w.slot<uint64_t>(in.a)[std::countr_zero(m)] != address) fault("call of different functions by one warp is not simulated");
+    if (w.slot<uint64_t>(in.a)[std::countr_zero(m)] != address)
+      fault("call of different functions by one warp is not simulated");
   const auto& codes = w.worker->kernel->codes;
   const uint64_t index = address - kFunctionWindow;
   if ((address & kWindowMask) != kFunctionWindow || index == 0 || index >= codes.size())
     fault("call of an address that is not a function's", first);
   const Code& callee = *codes[index];
-  if (callee.params.size() != static_cast<size_t>(in.imm & 0xffff) || callee.results.size() != static_cast<size_t>(in.imm >> 16))
+  if (callee.params.size() != static_cast<size_t>(in.imm & 0xffff) ||
+      callee.results.size() != static_cast<size_t>(in.imm >> 16))
     fault("indirect call of '" + std::string(callee.syntax->name) + "' with other parameters than it has", first);
   call_function(w, callee, in.list, mask);
 }
@@ -75,15 +81,19 @@ void write_all(Warp& w, uint32_t slot, uint32_t mask, T value) {
   for (uint32_t m = mask; m; m &= m - 1) w.slot<T>(slot)[std::countr_zero(m)] = value;
 }
 void write_sized(const Instr& in, Warp& w, uint32_t mask, uint64_t value) {
-  if (in.reg_bytes == 8) write_all<uint64_t>(w, in.d, mask, value);
-  else write_all<uint32_t>(w, in.d, mask, static_cast<uint32_t>(value));
+  if (in.reg_bytes == 8)
+    write_all<uint64_t>(w, in.d, mask, value);
+  else
+    write_all<uint32_t>(w, in.d, mask, static_cast<uint32_t>(value));
 }
 
 void read_clock(const Instr& in, Warp& w, uint32_t mask) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   write_sized(in, w, mask, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()));
 }
-void local_address(const Instr& in, Warp& w, uint32_t mask) { write_sized(in, w, mask, w.now.local + static_cast<uint64_t>(in.imm)); }
+void local_address(const Instr& in, Warp& w, uint32_t mask) {
+  write_sized(in, w, mask, w.now.local + static_cast<uint64_t>(in.imm));
+}
 void param_address(const Instr& in, Warp& w, uint32_t mask) {
   write_sized(in, w, mask, reinterpret_cast<uint64_t>(w.worker->launch->params.data()) + static_cast<uint64_t>(in.imm));
 }
@@ -137,8 +147,10 @@ std::string format_text(const Warp& w, const char* format, PrintfArguments args)
     std::string spec = "%";
     bool wide = false;
     for (++p; *p && std::strchr("-+ #0123456789.hlzjt", *p); ++p) {
-      if (*p == 'l' || *p == 'z' || *p == 'j' || *p == 't') wide = true;
-      else if (*p != 'h') spec += *p;
+      if (*p == 'l' || *p == 'z' || *p == 'j' || *p == 't')
+        wide = true;
+      else if (*p != 'h')
+        spec += *p;
     }
     if (!*p) break;
     char buffer[512];
@@ -155,7 +167,8 @@ std::string format_text(const Warp& w, const char* format, PrintfArguments args)
     } else if (*p == 'c') {
       std::snprintf(buffer, sizeof buffer, (spec + "c").c_str(), static_cast<int>(args.next(4)));
     } else if (std::strchr("uxXo", *p)) {
-      std::snprintf(buffer, sizeof buffer, (spec + "ll" + *p).c_str(), static_cast<unsigned long long>(args.next(wide ? 8 : 4)));
+      std::snprintf(buffer, sizeof buffer, (spec + "ll" + *p).c_str(),
+                    static_cast<unsigned long long>(args.next(wide ? 8 : 4)));
     } else {
       std::snprintf(buffer, sizeof buffer, "%%%c", *p);
     }

@@ -13,21 +13,48 @@ constexpr uint32_t kMaxLocalBytes = 512u << 10;
 uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
 
 const std::unordered_map<std::string_view, Special> kSpecials = {
-    {"%tid.x", Special::kTidX}, {"%tid.y", Special::kTidY}, {"%tid.z", Special::kTidZ},
-    {"%ntid.x", Special::kNtidX}, {"%ntid.y", Special::kNtidY}, {"%ntid.z", Special::kNtidZ},
-    {"%ctaid.x", Special::kCtaidX}, {"%ctaid.y", Special::kCtaidY}, {"%ctaid.z", Special::kCtaidZ},
-    {"%nctaid.x", Special::kNctaidX}, {"%nctaid.y", Special::kNctaidY}, {"%nctaid.z", Special::kNctaidZ},
-    {"%laneid", Special::kLaneid}, {"%warpid", Special::kWarpid}, {"%nwarpid", Special::kNwarpid},
-    {"%smid", Special::kSmid}, {"%nsmid", Special::kNsmid}, {"%gridid", Special::kGridid},
-    {"%lanemask_eq", Special::kLanemaskEq}, {"%lanemask_le", Special::kLanemaskLe}, {"%lanemask_lt", Special::kLanemaskLt},
-    {"%lanemask_ge", Special::kLanemaskGe}, {"%lanemask_gt", Special::kLanemaskGt},
-    {"%dynamic_smem_size", Special::kDynamicSmem}, {"%total_smem_size", Special::kTotalSmem}, {"%aggr_smem_size", Special::kAggrSmem},
-    {"%clusterid.x", Special::kClusteridX}, {"%clusterid.y", Special::kClusteridY}, {"%clusterid.z", Special::kClusteridZ},
-    {"%nclusterid.x", Special::kNclusteridX}, {"%nclusterid.y", Special::kNclusteridY}, {"%nclusterid.z", Special::kNclusteridZ},
-    {"%cluster_ctaid.x", Special::kClusterCtaidX}, {"%cluster_ctaid.y", Special::kClusterCtaidY}, {"%cluster_ctaid.z", Special::kClusterCtaidZ},
-    {"%cluster_nctaid.x", Special::kClusterNctaidX}, {"%cluster_nctaid.y", Special::kClusterNctaidY}, {"%cluster_nctaid.z", Special::kClusterNctaidZ},
-    {"%cluster_ctarank", Special::kClusterCtarank}, {"%cluster_nctarank", Special::kClusterNctarank},
-    {"%is_explicit_cluster", Special::kIsExplicitCluster}, {"%reserved_smem_offset_begin", Special::kReservedSmemBegin},
+    {"%tid.x", Special::kTidX},
+    {"%tid.y", Special::kTidY},
+    {"%tid.z", Special::kTidZ},
+    {"%ntid.x", Special::kNtidX},
+    {"%ntid.y", Special::kNtidY},
+    {"%ntid.z", Special::kNtidZ},
+    {"%ctaid.x", Special::kCtaidX},
+    {"%ctaid.y", Special::kCtaidY},
+    {"%ctaid.z", Special::kCtaidZ},
+    {"%nctaid.x", Special::kNctaidX},
+    {"%nctaid.y", Special::kNctaidY},
+    {"%nctaid.z", Special::kNctaidZ},
+    {"%laneid", Special::kLaneid},
+    {"%warpid", Special::kWarpid},
+    {"%nwarpid", Special::kNwarpid},
+    {"%smid", Special::kSmid},
+    {"%nsmid", Special::kNsmid},
+    {"%gridid", Special::kGridid},
+    {"%lanemask_eq", Special::kLanemaskEq},
+    {"%lanemask_le", Special::kLanemaskLe},
+    {"%lanemask_lt", Special::kLanemaskLt},
+    {"%lanemask_ge", Special::kLanemaskGe},
+    {"%lanemask_gt", Special::kLanemaskGt},
+    {"%dynamic_smem_size", Special::kDynamicSmem},
+    {"%total_smem_size", Special::kTotalSmem},
+    {"%aggr_smem_size", Special::kAggrSmem},
+    {"%clusterid.x", Special::kClusteridX},
+    {"%clusterid.y", Special::kClusteridY},
+    {"%clusterid.z", Special::kClusteridZ},
+    {"%nclusterid.x", Special::kNclusteridX},
+    {"%nclusterid.y", Special::kNclusteridY},
+    {"%nclusterid.z", Special::kNclusteridZ},
+    {"%cluster_ctaid.x", Special::kClusterCtaidX},
+    {"%cluster_ctaid.y", Special::kClusterCtaidY},
+    {"%cluster_ctaid.z", Special::kClusterCtaidZ},
+    {"%cluster_nctaid.x", Special::kClusterNctaidX},
+    {"%cluster_nctaid.y", Special::kClusterNctaidY},
+    {"%cluster_nctaid.z", Special::kClusterNctaidZ},
+    {"%cluster_ctarank", Special::kClusterCtarank},
+    {"%cluster_nctarank", Special::kClusterNctarank},
+    {"%is_explicit_cluster", Special::kIsExplicitCluster},
+    {"%reserved_smem_offset_begin", Special::kReservedSmemBegin},
 };
 
 uint64_t bits_of(const Number& n, Type type) {
@@ -102,7 +129,8 @@ Decoder::Decoder(KernelLayout& layout, const FunctionSyntax& function, Code& cod
     : layout_(layout), function_(function), code_(code), slots_(function.registers.size(), kNone) {}
 
 void Decoder::error(const std::string& message) const {
-  syntax_error(statement_ ? statement_->at : function_.at, std::string(statement_ ? statement_->opcode : function_.name) + ": " + message);
+  syntax_error(statement_ ? statement_->at : function_.at,
+               std::string(statement_ ? statement_->opcode : function_.name) + ": " + message);
 }
 
 void Decoder::unsupported() const {
@@ -214,7 +242,9 @@ bool Decoder::read_dynamic_special(const Operand& op, uint32_t slot, uint32_t by
 // The address of a variable or function: of shared memory its offset, of local memory its offset in the thread's.
 uint32_t Decoder::symbol_address(const Operand& op, uint32_t bytes) {
   if (bytes != 4 && bytes != 8) error("an address needs 32 or 64 bits");
-  const auto plus = [&](uint64_t base) { return constant((base + static_cast<uint64_t>(op.offset)) & (bytes == 4 ? 0xffffffffu : ~uint64_t{0}), bytes); };
+  const auto plus = [&](uint64_t base) {
+    return constant((base + static_cast<uint64_t>(op.offset)) & (bytes == 4 ? 0xffffffffu : ~uint64_t{0}), bytes);
+  };
   const auto indirect = [&](const char* key, int64_t offset) {
     const uint32_t slot = new_slot(bytes);
     Instr& in = emit_internal(key);
@@ -235,10 +265,12 @@ uint32_t Decoder::symbol_address(const Operand& op, uint32_t bytes) {
   }
   if (v) {
     if (const auto it = layout_.shared.find(v); it != layout_.shared.end()) return plus(it->second);
-    if (const Module::Placed* placed = layout_.module->find_placed(op.name)) return plus(reinterpret_cast<uint64_t>(placed->memory.data()));
+    if (const Module::Placed* placed = layout_.module->find_placed(op.name))
+      return plus(reinterpret_cast<uint64_t>(placed->memory.data()));
     syntax_error(op.at, "variable '" + std::string(op.name) + "' is declared .extern and not defined in this module");
   }
-  if (const auto it = layout_.functions.find(op.name); it != layout_.functions.end()) return plus(kFunctionWindow + it->second);
+  if (const auto it = layout_.functions.find(op.name); it != layout_.functions.end())
+    return plus(kFunctionWindow + it->second);
   syntax_error(op.at, "unknown name '" + std::string(op.name) + "'");
 }
 
@@ -250,11 +282,12 @@ uint32_t Decoder::source(const Operand& op, Type type) {
     case Operand::kReg: {
       const uint32_t have = register_bytes(op.reg);
       if (have != bytes)
-        syntax_error(op.at, "register '" + std::string(op.name) + "' is ." + type_name(function_.registers[op.reg].type) +
-                                ", expected one for ." + type_name(type));
+        syntax_error(op.at, "register '" + std::string(op.name) + "' is ." +
+                                type_name(function_.registers[op.reg].type) + ", expected one for ." + type_name(type));
       return register_slot(op.reg);
     }
-    case Operand::kNumber: return constant(bits_of(op.number, type), bytes);
+    case Operand::kNumber:
+      return constant(bits_of(op.number, type), bytes);
     case Operand::kName: {
       if (const auto it = kSpecials.find(op.name); it != kSpecials.end()) return special(it->second, bytes);
       if (op.name[0] == '%') {
@@ -264,7 +297,8 @@ uint32_t Decoder::source(const Operand& op, Type type) {
       }
       return symbol_address(op, bytes);
     }
-    default: syntax_error(op.at, "found an operand of another form, expected a register or a number");
+    default:
+      syntax_error(op.at, "found an operand of another form, expected a register or a number");
   }
 }
 
@@ -283,7 +317,8 @@ uint32_t Decoder::predicate(const Operand& op) {
     if (it == kSpecials.end()) syntax_error(op.at, "unknown predicate '" + std::string(op.name) + "'");
     slot = special(it->second, 0);
   } else {
-    if (op.kind != Operand::kReg || function_.registers[op.reg].type != Type::kPred) syntax_error(op.at, "expected a predicate");
+    if (op.kind != Operand::kReg || function_.registers[op.reg].type != Type::kPred)
+      syntax_error(op.at, "expected a predicate");
     slot = register_slot(op.reg);
   }
   if (!op.negated) return slot;
@@ -392,29 +427,99 @@ void Decoder::decode() {
 const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() {
   using D = Decoder;
   static const std::unordered_map<std::string_view, Method> table = {
-      {"add", &D::add_sub}, {"sub", &D::add_sub}, {"addc", &D::add_sub}, {"subc", &D::add_sub},
-      {"mul", &D::mul_mad}, {"mad", &D::mul_mad}, {"madc", &D::mul_mad}, {"mul24", &D::mul24}, {"mad24", &D::mul24},
-      {"fma", &D::fma}, {"div", &D::div}, {"rem", &D::rem}, {"rcp", &D::rcp_sqrt}, {"sqrt", &D::rcp_sqrt},
-      {"rsqrt", &D::approximation}, {"ex2", &D::approximation}, {"lg2", &D::approximation}, {"sin", &D::approximation},
-      {"cos", &D::approximation}, {"tanh", &D::approximation},
-      {"min", &D::min_max}, {"max", &D::min_max}, {"abs", &D::abs_neg}, {"neg", &D::abs_neg},
-      {"copysign", &D::copysign}, {"testp", &D::testp}, {"sad", &D::sad}, {"dp4a", &D::dot_product}, {"dp2a", &D::dot_product},
-      {"and", &D::logic}, {"or", &D::logic}, {"xor", &D::logic}, {"not", &D::logic}, {"cnot", &D::logic},
-      {"shl", &D::shift}, {"shr", &D::shift}, {"shf", &D::shf}, {"bfe", &D::bit_field}, {"bfi", &D::bit_field},
-      {"bfind", &D::bit_count}, {"popc", &D::bit_count}, {"clz", &D::bit_count}, {"brev", &D::bit_count},
-      {"bmsk", &D::bmsk_szext}, {"szext", &D::bmsk_szext}, {"prmt", &D::prmt}, {"lop3", &D::lop3},
-      {"setp", &D::setp}, {"set", &D::set}, {"selp", &D::selp}, {"slct", &D::slct}, {"mov", &D::mov}, {"cvt", &D::cvt},
-      {"cvta", &D::cvta}, {"isspacep", &D::isspacep},
-      {"ld", &D::load}, {"ldu", &D::load}, {"st", &D::store}, {"atom", &D::atom}, {"red", &D::atom}, {"cp", &D::cp_async},
-      {"prefetch", &D::prefetch}, {"prefetchu", &D::prefetch}, {"applypriority", &D::prefetch}, {"discard", &D::prefetch},
-      {"ldmatrix", &D::move_matrix}, {"stmatrix", &D::move_matrix}, {"movmatrix", &D::move_matrix}, {"mma", &D::mma},
-      {"mbarrier", &D::mbarrier}, {"mapa", &D::mapa}, {"getctarank", &D::mapa},
-      {"bra", &D::bra}, {"brx", &D::brx}, {"call", &D::call},
-      {"ret", &D::simple}, {"exit", &D::simple}, {"trap", &D::simple}, {"brkpt", &D::simple}, {"pmevent", &D::simple},
-      {"griddepcontrol", &D::simple}, {"setmaxnreg", &D::simple},
-      {"bar", &D::barrier}, {"barrier", &D::barrier}, {"membar", &D::fence}, {"fence", &D::fence},
-      {"shfl", &D::shfl}, {"vote", &D::vote}, {"match", &D::match}, {"redux", &D::redux}, {"elect", &D::elect},
-      {"activemask", &D::activemask}, {"nanosleep", &D::nanosleep},
+      {"add", &D::add_sub},
+      {"sub", &D::add_sub},
+      {"addc", &D::add_sub},
+      {"subc", &D::add_sub},
+      {"mul", &D::mul_mad},
+      {"mad", &D::mul_mad},
+      {"madc", &D::mul_mad},
+      {"mul24", &D::mul24},
+      {"mad24", &D::mul24},
+      {"fma", &D::fma},
+      {"div", &D::div},
+      {"rem", &D::rem},
+      {"rcp", &D::rcp_sqrt},
+      {"sqrt", &D::rcp_sqrt},
+      {"rsqrt", &D::approximation},
+      {"ex2", &D::approximation},
+      {"lg2", &D::approximation},
+      {"sin", &D::approximation},
+      {"cos", &D::approximation},
+      {"tanh", &D::approximation},
+      {"min", &D::min_max},
+      {"max", &D::min_max},
+      {"abs", &D::abs_neg},
+      {"neg", &D::abs_neg},
+      {"copysign", &D::copysign},
+      {"testp", &D::testp},
+      {"sad", &D::sad},
+      {"dp4a", &D::dot_product},
+      {"dp2a", &D::dot_product},
+      {"and", &D::logic},
+      {"or", &D::logic},
+      {"xor", &D::logic},
+      {"not", &D::logic},
+      {"cnot", &D::logic},
+      {"shl", &D::shift},
+      {"shr", &D::shift},
+      {"shf", &D::shf},
+      {"bfe", &D::bit_field},
+      {"bfi", &D::bit_field},
+      {"bfind", &D::bit_count},
+      {"popc", &D::bit_count},
+      {"clz", &D::bit_count},
+      {"brev", &D::bit_count},
+      {"bmsk", &D::bmsk_szext},
+      {"szext", &D::bmsk_szext},
+      {"prmt", &D::prmt},
+      {"lop3", &D::lop3},
+      {"setp", &D::setp},
+      {"set", &D::set},
+      {"selp", &D::selp},
+      {"slct", &D::slct},
+      {"mov", &D::mov},
+      {"cvt", &D::cvt},
+      {"cvta", &D::cvta},
+      {"isspacep", &D::isspacep},
+      {"ld", &D::load},
+      {"ldu", &D::load},
+      {"st", &D::store},
+      {"atom", &D::atom},
+      {"red", &D::atom},
+      {"cp", &D::cp_async},
+      {"prefetch", &D::prefetch},
+      {"prefetchu", &D::prefetch},
+      {"applypriority", &D::prefetch},
+      {"discard", &D::prefetch},
+      {"ldmatrix", &D::move_matrix},
+      {"stmatrix", &D::move_matrix},
+      {"movmatrix", &D::move_matrix},
+      {"mma", &D::mma},
+      {"mbarrier", &D::mbarrier},
+      {"mapa", &D::mapa},
+      {"getctarank", &D::mapa},
+      {"bra", &D::bra},
+      {"brx", &D::brx},
+      {"call", &D::call},
+      {"ret", &D::simple},
+      {"exit", &D::simple},
+      {"trap", &D::simple},
+      {"brkpt", &D::simple},
+      {"pmevent", &D::simple},
+      {"griddepcontrol", &D::simple},
+      {"setmaxnreg", &D::simple},
+      {"bar", &D::barrier},
+      {"barrier", &D::barrier},
+      {"membar", &D::fence},
+      {"fence", &D::fence},
+      {"shfl", &D::shfl},
+      {"vote", &D::vote},
+      {"match", &D::match},
+      {"redux", &D::redux},
+      {"elect", &D::elect},
+      {"activemask", &D::activemask},
+      {"nanosleep", &D::nanosleep},
   };
   return table;
 }

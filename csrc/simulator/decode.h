@@ -10,8 +10,8 @@
 #include "simulator/flow.h"
 #include "simulator/machine.h"
 
-// From statements to instructions. decode.cpp holds operands, slots and the walk over a function; the other decode_*.cpp
-// files hold one group of PTX instructions each.
+// From statements to instructions. decode.cpp holds operands, slots and the walk over a function; the other
+// decode_*.cpp files hold one group of PTX instructions each.
 namespace tilewright::sim {
 
 // The dotted parts of an opcode. Every part must be taken by the decoder, so that no modifier goes unnoticed.
@@ -39,7 +39,7 @@ class Opcode {
 struct KernelLayout {
   const Module* module = nullptr;
   Kernel* kernel = nullptr;
-  std::map<const Variable*, uint32_t> shared;  // offsets
+  std::map<const Variable*, uint32_t> shared;      // offsets
   std::map<std::string_view, uint32_t> functions;  // index in Kernel::codes
 };
 
@@ -139,7 +139,8 @@ class Decoder {
   void prefetch(Opcode& op);
   Space take_space(Opcode& op);
   bool take_memory_modifiers(Opcode& op);  // whether the access is atomic
-  std::vector<uint32_t> element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store, uint32_t& reg_bytes);
+  std::vector<uint32_t> element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store,
+                                      uint32_t& reg_bytes);
 
   // decode_matrix.cpp
   void move_matrix(Opcode& op);

@@ -24,10 +24,14 @@ int take_rounding(Opcode& op) {
 
 Type widened(Type t) {
   switch (t) {
-    case Type::kS16: return Type::kS32;
-    case Type::kU16: return Type::kU32;
-    case Type::kS32: return Type::kS64;
-    default: return Type::kU64;
+    case Type::kS16:
+      return Type::kS32;
+    case Type::kU16:
+      return Type::kU32;
+    case Type::kS32:
+      return Type::kS64;
+    default:
+      return Type::kU64;
   }
 }
 
@@ -64,11 +68,16 @@ void Decoder::float_arithmetic(Opcode& op, const std::string& name, Type type, s
   }
   if ((type != Type::kF32 && type != Type::kF64) || relu) unsupported();
   std::string key = name;
-  if (rounding > kNearest) key += ".directed" + type_key(type);
-  else key += std::string(ftz ? ".ftz" : "") + (sat ? ".sat" : "") + type_key(type);
-  if (sources == 1) emit_arithmetic(key, kind_of(type), type, {type});
-  else if (sources == 2) emit_arithmetic(key, kind_of(type), type, {type, type});
-  else emit_arithmetic(key, kind_of(type), type, {type, type, type});
+  if (rounding > kNearest)
+    key += ".directed" + type_key(type);
+  else
+    key += std::string(ftz ? ".ftz" : "") + (sat ? ".sat" : "") + type_key(type);
+  if (sources == 1)
+    emit_arithmetic(key, kind_of(type), type, {type});
+  else if (sources == 2)
+    emit_arithmetic(key, kind_of(type), type, {type, type});
+  else
+    emit_arithmetic(key, kind_of(type), type, {type, type, type});
   Instr& in = code_.instrs.back();
   in.mode = static_cast<uint8_t>(rounding > kNearest ? rounding : kNearest);
   in.ftz = ftz;
@@ -80,8 +89,10 @@ void Decoder::carry_arithmetic(Opcode& op, const std::string& name, Type type, b
   const bool is_mad = name.substr(0, 3) == "mad";
   const Type u = unsigned_of(type_bytes(type));
   const std::string key = name + ".carry" + (is_mad ? sign_key(type) : bits_key(type));
-  if (is_mad) emit_arithmetic(key, Kind::kInteger, u, {u, u, u});
-  else emit_arithmetic(key, Kind::kInteger, u, {u, u});
+  if (is_mad)
+    emit_arithmetic(key, Kind::kInteger, u, {u, u, u});
+  else
+    emit_arithmetic(key, Kind::kInteger, u, {u, u});
   code_.instrs.back().mode = static_cast<uint8_t>((reads ? 1 : 0) | (writes ? 2 : 0));
 }
 
@@ -170,7 +181,8 @@ void Decoder::approximation(Opcode& op) {
   op.finish();
   // For 16-bit formats the result's subnormals are flushed only where inputs are never subnormal: no effect.
   if (is_half(type)) ftz = false;
-  emit_arithmetic(std::string(op.name()) + ".approx" + (ftz ? ".ftz" : "") + type_key(type), Kind::kSpecial, type, {type});
+  emit_arithmetic(std::string(op.name()) + ".approx" + (ftz ? ".ftz" : "") + type_key(type), Kind::kSpecial, type,
+                  {type});
 }
 
 void Decoder::min_max(Opcode& op) {

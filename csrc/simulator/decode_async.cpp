@@ -9,7 +9,8 @@ void Decoder::take_ordering(Opcode& op) {
 }
 
 void Decoder::mbarrier(Opcode& op) {
-  const std::string action(op.take_any({"init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"}));
+  const std::string action(
+      op.take_any({"init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"}));
   const bool with_tx = (action == "arrive" || action == "arrive_drop") && op.take("expect_tx");
   const bool parity = op.take("parity");
   op.take("noComplete");
@@ -18,7 +19,8 @@ void Decoder::mbarrier(Opcode& op) {
   const Type type = op.need_type();
   op.finish();
   if (action.empty() || type != Type::kB64) unsupported();
-  const bool arrives = action == "arrive" || action == "arrive_drop", waits = action == "test_wait" || action == "try_wait";
+  const bool arrives = action == "arrive" || action == "arrive_drop",
+             waits = action == "test_wait" || action == "try_wait";
   // A result comes first where there is one; arrivals at a peer's barrier have none.
   const bool has_result = (arrives || waits) && operand(0).kind != Operand::kAddress;
   const size_t at = has_result ? 1 : 0;
@@ -26,10 +28,18 @@ void Decoder::mbarrier(Opcode& op) {
   const Address a = address(operand(at), Space::kShared);
   const bool has_value = count() > at + 1;
   uint32_t value = kNone;
-  if (has_value) value = source(operand(at + 1), waits && !parity ? Type::kB64 : Type::kB32);
-  else if (action != "inval" && !arrives) error("expected a further operand");
-  const uint32_t d = !has_result ? kNone : waits ? destination(operand(0), 0u) : operand(0).kind == Operand::kSink ? kNone : destination(operand(0), 8u);
-  const std::string key = arrives ? "arrive" : waits ? "wait" : action == "expect_tx" || action == "complete_tx" ? "tx" : action;
+  if (has_value)
+    value = source(operand(at + 1), waits && !parity ? Type::kB64 : Type::kB32);
+  else if (action != "inval" && !arrives)
+    error("expected a further operand");
+  const uint32_t d = !has_result                         ? kNone
+                     : waits                             ? destination(operand(0), 0u)
+                     : operand(0).kind == Operand::kSink ? kNone
+                                                         : destination(operand(0), 8u);
+  const std::string key = arrives                                            ? "arrive"
+                          : waits                                            ? "wait"
+                          : action == "expect_tx" || action == "complete_tx" ? "tx"
+                                                                             : action;
   Instr& in = emit("mbarrier." + key, Kind::kBarrier);
   set_address(in, a);
   in.d = d;
@@ -75,7 +85,9 @@ void Decoder::bulk_copy(Opcode& op) {
     const uint32_t bytes = a.is_32 ? 4 : 8;
     if (a.slot == kNone) return constant(static_cast<uint64_t>(a.offset), bytes);
     if (a.offset == 0) return a.slot;
-    const uint32_t sum = new_slot(bytes), offset = constant(static_cast<uint64_t>(a.offset) & (bytes == 4 ? 0xffffffffu : ~uint64_t{0}), bytes);
+    const uint32_t sum = new_slot(bytes),
+                   offset =
+                       constant(static_cast<uint64_t>(a.offset) & (bytes == 4 ? 0xffffffffu : ~uint64_t{0}), bytes);
     Instr& add = emit_internal(bytes == 4 ? "add.b32" : "add.b64");
     add.d = sum;
     add.a = a.slot;

@@ -29,7 +29,8 @@ uint32_t Decoder::param_offset(const Operand& op, uint32_t bytes, const char* wh
   const Variable* v = op.kind == Operand::kName ? function_.find_variable(statement_->scope, op.name) : nullptr;
   if (!v || !locals_.count(v)) syntax_error(op.at, std::string(what) + " of a call is not a .param variable");
   if (v->bytes < bytes)
-    syntax_error(op.at, std::string(what) + " has " + std::to_string(v->bytes) + " bytes, the function takes " + std::to_string(bytes));
+    syntax_error(op.at, std::string(what) + " has " + std::to_string(v->bytes) + " bytes, the function takes " +
+                            std::to_string(bytes));
   return locals_.at(v);
 }
 
@@ -59,19 +60,23 @@ void Decoder::call(Opcode& op) {
   if (callee.name == "vprintf" || callee.name == "__assertfail") {
     for (const Operand& a : args) list.push_back(param_offset(a, 0, "an argument"));
     for (const Operand& r : results) list.push_back(param_offset(r, 0, "a result"));
-    if (args.size() != (callee.name == "vprintf" ? 2u : 5u)) error("wrong number of arguments for '" + std::string(callee.name) + "'");
+    if (args.size() != (callee.name == "vprintf" ? 2u : 5u))
+      error("wrong number of arguments for '" + std::string(callee.name) + "'");
     const uint32_t where = add_list(list);
     emit(std::string(callee.name), Kind::kControl).list = where;
     return;
   }
   const auto it = layout_.functions.find(callee.name);
-  if (it == layout_.functions.end()) syntax_error(callee.at, "function '" + std::string(callee.name) + "' has no body in this module");
+  if (it == layout_.functions.end())
+    syntax_error(callee.at, "function '" + std::string(callee.name) + "' has no body in this module");
   const FunctionSyntax& f = *layout_.kernel->codes[it->second]->syntax;
   if (f.params.size() != args.size() || f.results.size() != results.size())
     error("'" + std::string(f.name) + "' takes " + std::to_string(f.params.size()) + " parameters and gives " +
           std::to_string(f.results.size()) + " results");
-  for (size_t i = 0; i < args.size(); ++i) list.push_back(param_offset(args[i], static_cast<uint32_t>(f.params[i].bytes), "an argument"));
-  for (size_t i = 0; i < results.size(); ++i) list.push_back(param_offset(results[i], static_cast<uint32_t>(f.results[i].bytes), "a result"));
+  for (size_t i = 0; i < args.size(); ++i)
+    list.push_back(param_offset(args[i], static_cast<uint32_t>(f.params[i].bytes), "an argument"));
+  for (size_t i = 0; i < results.size(); ++i)
+    list.push_back(param_offset(results[i], static_cast<uint32_t>(f.results[i].bytes), "a result"));
   const uint32_t where = add_list(list);
   Instr& in = emit("call", Kind::kControl);
   in.target = it->second;
@@ -204,9 +209,11 @@ void Decoder::redux(Opcode& op) {
   op.finish();
   if (action.empty() || is_float(type)) unsupported();
   need_operands(3, 3);
-  const uint32_t a = source(operand(1), type), members = source(operand(2), Type::kB32), d = destination(operand(0), type);
+  const uint32_t a = source(operand(1), type), members = source(operand(2), Type::kB32),
+                 d = destination(operand(0), type);
   const bool ordered = action == "min" || action == "max";
-  Instr& in = emit("redux.sync." + action + (ordered ? (is_signed_int(type) ? ".s32" : ".u32") : ".b32"), Kind::kCollective);
+  Instr& in =
+      emit("redux.sync." + action + (ordered ? (is_signed_int(type) ? ".s32" : ".u32") : ".b32"), Kind::kCollective);
   in.d = d;
   in.a = a;
   in.e = members;

@@ -11,8 +11,8 @@ bool is_pair(Type t) { return t == Type::kF16x2 || t == Type::kBF16x2; }
 
 Kind logic_kind(Type type) { return type == Type::kPred ? Kind::kPredicate : Kind::kInteger; }
 
-const std::initializer_list<std::string_view> kCompares = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",
-                                                               "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+const std::initializer_list<std::string_view> kCompares = {
+    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 uint8_t take_combine(Opcode& op) {
   const std::string_view c = op.take_any({"and", "or", "xor"});
@@ -32,7 +32,8 @@ void Decoder::logic(Opcode& op) {
 void Decoder::shift(Opcode& op) {
   const Type type = op.need_type();
   op.finish();
-  emit_arithmetic(std::string(op.name()) + (op.name() == "shl" ? bits_key(type) : sign_key(type)), Kind::kInteger, type, {type, Type::kU32});
+  emit_arithmetic(std::string(op.name()) + (op.name() == "shl" ? bits_key(type) : sign_key(type)), Kind::kInteger, type,
+                  {type, Type::kU32});
 }
 
 void Decoder::shf(Opcode& op) {
@@ -45,7 +46,8 @@ void Decoder::shf(Opcode& op) {
 void Decoder::bit_field(Opcode& op) {
   const Type type = op.need_type();
   op.finish();
-  if (op.name() == "bfe") return emit_arithmetic("bfe" + sign_key(type), Kind::kInteger, type, {type, Type::kU32, Type::kU32});
+  if (op.name() == "bfe")
+    return emit_arithmetic("bfe" + sign_key(type), Kind::kInteger, type, {type, Type::kU32, Type::kU32});
   emit_arithmetic("bfi" + bits_key(type), Kind::kInteger, type, {type, type, Type::kU32, Type::kU32});
 }
 
@@ -54,7 +56,8 @@ void Decoder::bit_count(Opcode& op) {
   const bool shift_amount = op.take("shiftamt");
   op.finish();
   const std::string name(op.name());
-  emit_arithmetic(name + (name == "bfind" ? sign_key(type) : bits_key(type)), Kind::kInteger, name == "brev" ? type : Type::kU32, {type});
+  emit_arithmetic(name + (name == "bfind" ? sign_key(type) : bits_key(type)), Kind::kInteger,
+                  name == "brev" ? type : Type::kU32, {type});
   code_.instrs.back().flag = shift_amount;
 }
 
@@ -62,7 +65,8 @@ void Decoder::bmsk_szext(Opcode& op) {
   const std::string mode(op.take_any({"clamp", "wrap"}));
   const Type type = op.need_type();
   op.finish();
-  emit_arithmetic(std::string(op.name()) + "." + mode + "." + type_name(type), Kind::kInteger, type, {type, Type::kU32});
+  emit_arithmetic(std::string(op.name()) + "." + mode + "." + type_name(type), Kind::kInteger, type,
+                  {type, Type::kU32});
 }
 
 void Decoder::prmt(Opcode& op) {
@@ -81,7 +85,8 @@ void Decoder::lop3(Opcode& op) {
   op.finish();
   need_operands(5, 5);
   const Operand& table = operand(4);
-  if (table.kind != Operand::kNumber || table.number.is_float || table.number.bits > 255) error("the table must be a number up to 255");
+  if (table.kind != Operand::kNumber || table.number.is_float || table.number.bits > 255)
+    error("the table must be a number up to 255");
   const uint32_t a = source(operand(1), type), b = source(operand(2), type), c = source(operand(3), type);
   const uint32_t d = destination(operand(0), type);
   Instr& in = emit("lop3.b32", Kind::kInteger);
@@ -93,10 +98,15 @@ void Decoder::lop3(Opcode& op) {
 }
 
 std::string Decoder::compare_key(Opcode&, std::string_view compare, bool ftz, Type type) {
-  if (is_float(type)) return "." + std::string(compare) + (ftz && type == Type::kF32 ? ".ftz" : "") + "." + type_name(type);
+  if (is_float(type))
+    return "." + std::string(compare) + (ftz && type == Type::kF32 ? ".ftz" : "") + "." + type_name(type);
   if (compare == "eq" || compare == "ne") return "." + std::string(compare) + bits_key(type);
   const bool is_unsigned_form = compare == "lo" || compare == "ls" || compare == "hi" || compare == "hs";
-  const std::string name = compare == "lo" ? "lt" : compare == "ls" ? "le" : compare == "hi" ? "gt" : compare == "hs" ? "ge" : std::string(compare);
+  const std::string name = compare == "lo"   ? "lt"
+                           : compare == "ls" ? "le"
+                           : compare == "hi" ? "gt"
+                           : compare == "hs" ? "ge"
+                                             : std::string(compare);
   return "." + name + (is_unsigned_form || !is_signed_int(type) ? ".u" : ".s") + std::to_string(8 * type_bytes(type));
 }
 
@@ -113,7 +123,10 @@ void Decoder::setp(Opcode& op) {
   const uint32_t a = source(operand(1), type), b = source(operand(2), type);
   const uint32_t c = combine == kNoCombine ? kNone : predicate(operand(3));
   const uint32_t p = destination(pair ? to.elems[0] : to, 0u), q = pair ? destination(to.elems[1], 0u) : kNone;
-  const Kind kind = !is_float(type) ? Kind::kInteger : type == Type::kF32 ? Kind::kFp32 : type == Type::kF64 ? Kind::kFp64 : Kind::kFp16;
+  const Kind kind = !is_float(type)      ? Kind::kInteger
+                    : type == Type::kF32 ? Kind::kFp32
+                    : type == Type::kF64 ? Kind::kFp64
+                                         : Kind::kFp16;
   Instr& in = emit("setp" + compare_key(op, compare, ftz, type), kind);
   in.d = p;
   in.e = q;
@@ -148,7 +161,11 @@ void Decoder::set(Opcode& op) {
   comparison.c = c;
   comparison.mode = combine;
   const uint32_t bytes = type_bytes(to);
-  const uint64_t one = to == Type::kF32 ? 0x3f800000u : to == Type::kF16 ? 0x3c00u : to == Type::kBF16 ? 0x3f80u : bytes == 2 ? 0xffffu : 0xffffffffu;
+  const uint64_t one = to == Type::kF32    ? 0x3f800000u
+                       : to == Type::kF16  ? 0x3c00u
+                       : to == Type::kBF16 ? 0x3f80u
+                       : bytes == 2        ? 0xffffu
+                                           : 0xffffffffu;
   const uint32_t yes = constant(one, bytes), no = constant(0, bytes), d = destination(operand(0), to);
   Instr& in = emit("selp" + bits_key(to), Kind::kInteger);
   in.d = d;
@@ -198,17 +215,21 @@ void Decoder::mov_vector() {
     return;
   }
   const uint32_t bytes = whole.kind == Operand::kReg ? register_bytes(whole.reg) : 8;
-  if (parts == 0 || bytes % parts != 0) error("cannot split " + std::to_string(8 * bytes) + " bits into " + std::to_string(parts) + " parts");
+  if (parts == 0 || bytes % parts != 0)
+    error("cannot split " + std::to_string(8 * bytes) + " bits into " + std::to_string(parts) + " parts");
   const uint32_t part = bytes / static_cast<uint32_t>(parts);
   if (part < 2) unsupported();
   std::vector<uint32_t> slots;
   for (const Operand& e : vector.elems) {
-    if (packs) slots.push_back(source_bits(e, part));
-    else slots.push_back(e.kind == Operand::kSink ? kNone : destination(e, part));
+    if (packs)
+      slots.push_back(source_bits(e, part));
+    else
+      slots.push_back(e.kind == Operand::kSink ? kNone : destination(e, part));
   }
   const uint32_t whole_slot = packs ? destination(whole, bytes) : source_bits(whole, bytes);
   const uint32_t list = add_list(slots);
-  Instr& in = emit((packs ? "pack.b" : "unpack.b") + std::to_string(8 * bytes) + "." + std::to_string(parts), Kind::kMove);
+  Instr& in =
+      emit((packs ? "pack.b" : "unpack.b") + std::to_string(8 * bytes) + "." + std::to_string(parts), Kind::kMove);
   (packs ? in.d : in.a) = whole_slot;
   in.list = list;
 }
@@ -263,15 +284,17 @@ void Decoder::cvt(Opcode& op) {
   in.flag = !integral.empty() && is_float(to);
   in.imm = satfinite ? 1 : 0;
   if (!widens) return;
-  Instr& extend = emit("cvt." + std::string(is_signed_int(to) ? "s" : "u") + std::to_string(8 * have) + (is_signed_int(to) ? ".s" : ".u") +
-                           std::to_string(8 * bytes), Kind::kInternal);
+  Instr& extend = emit("cvt." + std::string(is_signed_int(to) ? "s" : "u") + std::to_string(8 * have) +
+                           (is_signed_int(to) ? ".s" : ".u") + std::to_string(8 * bytes),
+                       Kind::kInternal);
   extend.d = register_slot(d.reg);
   extend.a = slot;
 }
 
 void Decoder::cvta(Opcode& op) {
   const bool to = op.take("to");
-  std::string_view space = op.take_any({"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster", "param::entry"});
+  std::string_view space =
+      op.take_any({"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster", "param::entry"});
   const Type type = op.need_type();
   op.finish();
   need_operands(2, 2);
@@ -293,7 +316,8 @@ void Decoder::cvta(Opcode& op) {
 }
 
 void Decoder::isspacep(Opcode& op) {
-  const std::string_view space = op.take_any({"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"});
+  const std::string_view space =
+      op.take_any({"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"});
   op.finish();
   need_operands(2, 2);
   if (space.empty() || space == "const" || space == "param") unsupported();

@@ -3,7 +3,8 @@
 namespace tilewright::sim {
 
 Space Decoder::take_space(Opcode& op) {
-  const std::string_view s = op.take_any({"global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"});
+  const std::string_view s = op.take_any(
+      {"global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"});
   if (s.empty()) return Space::kGeneric;
   if (s == "global") return Space::kGlobal;
   if (s == "local") return Space::kLocal;
@@ -44,7 +45,8 @@ Decoder::Address Decoder::address(const Operand& op, Space space) {
     out.frame_local = true;
     return out;
   }
-  const auto find_in = [&](const std::vector<Variable>& list, const std::vector<PlacedParam>& placed, bool kernel_param) {
+  const auto find_in = [&](const std::vector<Variable>& list, const std::vector<PlacedParam>& placed,
+                           bool kernel_param) {
     for (size_t i = 0; i < list.size(); ++i) {
       if (list[i].name != base.name) continue;
       out.offset += placed[i].offset;
@@ -69,7 +71,8 @@ void Decoder::set_address(Instr& in, const Address& a) {
 }
 
 // The registers of a scalar or vector operand. A register may be wider than the element.
-std::vector<uint32_t> Decoder::element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store, uint32_t& reg_bytes) {
+std::vector<uint32_t> Decoder::element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store,
+                                             uint32_t& reg_bytes) {
   std::vector<const Operand*> elems;
   if (vector == 1) {
     elems.push_back(op.kind == Operand::kVector && op.elems.size() == 1 ? &op.elems[0] : &op);
@@ -81,7 +84,9 @@ std::vector<uint32_t> Decoder::element_slots(const Operand& op, uint32_t vector,
   reg_bytes = std::max(bytes, 2u);
   for (const Operand* e : elems)
     if (e->kind == Operand::kReg) reg_bytes = register_bytes(e->reg);
-  if (reg_bytes < bytes) syntax_error(op.at, "register of " + std::to_string(8 * reg_bytes) + " bits for an access of " + std::to_string(8 * bytes));
+  if (reg_bytes < bytes)
+    syntax_error(
+        op.at, "register of " + std::to_string(8 * reg_bytes) + " bits for an access of " + std::to_string(8 * bytes));
   std::vector<uint32_t> slots;
   for (const Operand* e : elems) {
     if (e->kind == Operand::kSink && !is_store) {
@@ -178,10 +183,12 @@ void Decoder::atom(Opcode& op) {
   const uint32_t d = is_red || operand(0).kind == Operand::kSink ? kNone : destination(operand(0), bytes);
   const uint32_t list = vector > 1 ? add_list(slots) : 0;
   std::string key = "atom." + action;
-  if (is_float(type)) key += std::string(".") + type_name(type);
+  if (is_float(type))
+    key += std::string(".") + type_name(type);
   else if (action == "min" || action == "max" || action == "inc" || action == "dec")
     key += (is_signed_int(type) ? ".s" : ".u") + std::to_string(8 * bytes);
-  else key += ".b" + std::to_string(8 * bytes);
+  else
+    key += ".b" + std::to_string(8 * bytes);
   Instr& in = emit(key, Kind::kAtomic);
   set_address(in, a);
   in.d = d;

@@ -17,7 +17,9 @@ std::string triple(uint64_t x, uint64_t y, uint64_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
-std::string block_text(const Warp& w) { return "block " + triple(w.block->index[0], w.block->index[1], w.block->index[2]); }
+std::string block_text(const Warp& w) {
+  return "block " + triple(w.block->index[0], w.block->index[1], w.block->index[2]);
+}
 
 std::string thread_text(const Warp& w, int lane) {
   const auto& size = w.worker->launch->config.block;
@@ -53,12 +55,18 @@ std::string nearest_text(const Launch& launch, uint64_t address, uint32_t bytes)
 
 const char* space_name(Space space) {
   switch (space) {
-    case Space::kGlobal: return "global";
-    case Space::kShared: return "shared";
-    case Space::kLocal: return "local";
-    case Space::kConst: return "const";
-    case Space::kParam: return "param";
-    default: return "generic";
+    case Space::kGlobal:
+      return "global";
+    case Space::kShared:
+      return "shared";
+    case Space::kLocal:
+      return "local";
+    case Space::kConst:
+      return "const";
+    case Space::kParam:
+      return "param";
+    default:
+      return "generic";
   }
 }
 
@@ -71,14 +79,16 @@ void fault_global(const Warp& w, uint64_t address, uint32_t bytes, bool store, i
     fault("store to read-only memory: " + std::to_string(bytes) + " bytes at " + hex(address) + ", at offset " +
               std::to_string(address - r->base) + " of " + region_text(*r),
           lane);
-  fault(std::string("out-of-bounds global ") + (store ? "store" : "load") + " of " + std::to_string(bytes) + " bytes at " +
-            hex(address) + ", " + nearest_text(launch, address, bytes),
+  fault(std::string("out-of-bounds global ") + (store ? "store" : "load") + " of " + std::to_string(bytes) +
+            " bytes at " + hex(address) + ", " + nearest_text(launch, address, bytes),
         lane);
 }
 
-void fault_window(const Warp&, const char* space, uint64_t address, uint64_t size, uint32_t bytes, bool store, int lane) {
+void fault_window(const Warp&, const char* space, uint64_t address, uint64_t size, uint32_t bytes, bool store,
+                  int lane) {
   fault(std::string("out-of-bounds ") + space + " " + (store ? "store" : "load") + " of " + std::to_string(bytes) +
-            " bytes at offset " + std::to_string(address) + ", the " + space + " memory has " + std::to_string(size) + " bytes",
+            " bytes at offset " + std::to_string(address) + ", the " + space + " memory has " + std::to_string(size) +
+            " bytes",
         lane);
 }
 
@@ -90,7 +100,8 @@ void fault_misaligned(const char* space, uint64_t address, uint32_t bytes, int l
 
 const Region* find_region(const Launch& launch, uint64_t address, uint64_t bytes) {
   const auto& regions = launch.regions;
-  auto it = std::upper_bound(regions.begin(), regions.end(), address, [](uint64_t a, const Region& r) { return a < r.base; });
+  auto it =
+      std::upper_bound(regions.begin(), regions.end(), address, [](uint64_t a, const Region& r) { return a < r.base; });
   // Allocations may overlap (views of one buffer): look further back for one that holds the whole access.
   for (int tries = 0; it != regions.begin() && tries < 16; ++tries) {
     --it;
@@ -119,7 +130,8 @@ std::string place_text(const Warp& w, const Split& split) {
   if (s.loc_line) {
     const auto& files = launch.module->syntax.files;
     const auto file = files.find(s.loc_file);
-    out += "  (" + (file == files.end() ? std::string("loc") : std::string(file->second)) + ":" + std::to_string(s.loc_line) + ")";
+    out += "  (" + (file == files.end() ? std::string("loc") : std::string(file->second)) + ":" +
+           std::to_string(s.loc_line) + ")";
   }
   return out;
 }

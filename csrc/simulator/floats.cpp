@@ -9,11 +9,16 @@ namespace {
 bool rounds_up(bool negative, bool odd, int below_half, bool inexact, int mode) {
   // below_half: -1 below, 0 at, 1 above the middle.
   switch (mode) {
-    case kNearest: return below_half > 0 || (below_half == 0 && odd);
-    case kNearestAway: return below_half >= 0;
-    case kTowardZero: return false;
-    case kDown: return negative && inexact;
-    default: return !negative && inexact;
+    case kNearest:
+      return below_half > 0 || (below_half == 0 && odd);
+    case kNearestAway:
+      return below_half >= 0;
+    case kTowardZero:
+      return false;
+    case kDown:
+      return negative && inexact;
+    default:
+      return !negative && inexact;
   }
 }
 
@@ -21,7 +26,8 @@ uint64_t overflowed(bool negative, Format f, int mode, bool saturate) {
   const uint64_t sign = static_cast<uint64_t>(negative) << (f.exponent_bits + f.mantissa_bits);
   const uint64_t infinity = ((uint64_t{1} << f.exponent_bits) - 1) << f.mantissa_bits;
   const uint64_t largest = f.has_infinity ? infinity - 1 : (infinity | ((uint64_t{1} << f.mantissa_bits) - 1)) - 1;
-  const bool to_infinity = mode == kNearest || mode == kNearestAway || (mode == kDown && negative) || (mode == kUp && !negative);
+  const bool to_infinity =
+      mode == kNearest || mode == kNearestAway || (mode == kDown && negative) || (mode == kUp && !negative);
   return sign | (saturate || !to_infinity || !f.has_infinity ? largest : infinity);
 }
 

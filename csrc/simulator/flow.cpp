@@ -23,8 +23,8 @@ End end_of(const Statement& s) {
 }
 
 struct Graph {
-  std::vector<uint32_t> first;               // statement of each block
-  std::vector<std::vector<uint32_t>> next;   // successors; the exit is block first.size()
+  std::vector<uint32_t> first;              // statement of each block
+  std::vector<std::vector<uint32_t>> next;  // successors; the exit is block first.size()
   std::vector<std::vector<uint32_t>> previous;
 };
 
@@ -59,7 +59,9 @@ Graph build_graph(const FunctionSyntax& f) {
     const uint32_t last = (b + 1 < exit ? g.first[b + 1] : n) - 1;
     const Statement& s = f.statements[last];
     switch (end_of(s)) {
-      case End::kReturn: connect(b, exit); break;
+      case End::kReturn:
+        connect(b, exit);
+        break;
       case End::kExit:
         if (!has_return) connect(b, exit);
         break;
@@ -67,7 +69,9 @@ Graph build_graph(const FunctionSyntax& f) {
         for (uint32_t t : branch_targets(f, s)) connect(b, block_of[t]);
         if (s.guard >= 0) connect(b, block_of[last + 1]);
         break;
-      case End::kNext: connect(b, block_of[last + 1]); break;
+      case End::kNext:
+        connect(b, block_of[last + 1]);
+        break;
     }
   }
   return g;

@@ -4,24 +4,24 @@
 
 namespace tilewright::sim {
 
-#define TW_SIM_GROUPS(isa)                 \
-  namespace isa {                          \
-  void integer_rows(HandlerRows& rows);    \
-  void float_rows(HandlerRows& rows);      \
-  void half_rows(HandlerRows& rows);       \
-  void convert_rows(HandlerRows& rows);    \
-  void memory_rows(HandlerRows& rows);     \
-  void atomic_rows(HandlerRows& rows);     \
-  void matrix_rows(HandlerRows& rows);     \
+#define TW_SIM_GROUPS(isa)                  \
+  namespace isa {                           \
+  void integer_rows(HandlerRows& rows);     \
+  void float_rows(HandlerRows& rows);       \
+  void half_rows(HandlerRows& rows);        \
+  void convert_rows(HandlerRows& rows);     \
+  void memory_rows(HandlerRows& rows);      \
+  void atomic_rows(HandlerRows& rows);      \
+  void matrix_rows(HandlerRows& rows);      \
   inline void all_rows(HandlerRows& rows) { \
-    integer_rows(rows);                    \
-    float_rows(rows);                      \
-    half_rows(rows);                       \
-    convert_rows(rows);                    \
-    memory_rows(rows);                     \
-    atomic_rows(rows);                     \
-    matrix_rows(rows);                     \
-  }                                        \
+    integer_rows(rows);                     \
+    float_rows(rows);                       \
+    half_rows(rows);                        \
+    convert_rows(rows);                     \
+    memory_rows(rows);                      \
+    atomic_rows(rows);                      \
+    matrix_rows(rows);                      \
+  }                                         \
   }
 TW_SIM_GROUPS(baseline)
 #ifdef TW_SIM_HAS_AVX2

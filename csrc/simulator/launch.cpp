@@ -59,7 +59,8 @@ class Engine {
   bool wants_more() const {
     if (resident_.empty()) return true;
     const auto patient = [](const auto& c) { return c->rounds >= kPatientRounds; };
-    return resident_.size() * product(launch_.config.cluster) < kMaxResident && std::all_of(resident_.begin(), resident_.end(), patient);
+    return resident_.size() * product(launch_.config.cluster) < kMaxResident &&
+           std::all_of(resident_.begin(), resident_.end(), patient);
   }
 
   void start_next() {
@@ -125,8 +126,9 @@ class Engine {
   }
 
   uint32_t smem_bytes(const Kernel& kernel) const {
-    return static_cast<uint32_t>(launch_.config.dynamic_smem_bytes ? kernel.dynamic_smem_offset + launch_.config.dynamic_smem_bytes
-                                                                   : kernel.info.static_smem_bytes);
+    return static_cast<uint32_t>(launch_.config.dynamic_smem_bytes
+                                     ? kernel.dynamic_smem_offset + launch_.config.dynamic_smem_bytes
+                                     : kernel.info.static_smem_bytes);
   }
 
   // Every warp of every resident block has a turn.
@@ -161,8 +163,8 @@ class Engine {
       const uint64_t budget = launch_.config.step_budget;
       if (budget && w.steps > budget && !warp_done(w)) {
         if (!w.running) w.now = w.splits.front();
-        fault("a warp has run " + std::to_string(w.steps) + " instructions, more than the step budget of " + std::to_string(budget) +
-              ": does this loop end?");
+        fault("a warp has run " + std::to_string(w.steps) + " instructions, more than the step budget of " +
+              std::to_string(budget) + ": does this loop end?");
       }
     } catch (const Fault& f) {
       throw DeviceError(fault_text(w, f));
@@ -202,33 +204,41 @@ class Engine {
 void check_config(const Kernel& kernel, const LaunchConfig& c) {
   const std::string name = "launch of '" + kernel.info.name + "': ";
   const uint64_t threads = product(c.block);
-  if (threads == 0 || threads > 1024) throw UserError(name + "block " + triple(c.block) + " has " + std::to_string(threads) + " threads, expected 1 to 1024");
+  if (threads == 0 || threads > 1024)
+    throw UserError(name + "block " + triple(c.block) + " has " + std::to_string(threads) +
+                    " threads, expected 1 to 1024");
   if (product(c.grid) == 0) throw UserError(name + "grid " + triple(c.grid) + " is empty");
   if (c.grid[0] > 0x7fffffffu || c.grid[1] > 65535 || c.grid[2] > 65535)
     throw UserError(name + "grid " + triple(c.grid) + " is larger than (2147483647, 65535, 65535)");
   const uint64_t most = product(kernel.info.maxntid), required = product(kernel.info.reqntid);
-  if (most && threads > most) throw UserError(name + "block of " + std::to_string(threads) + " threads, .maxntid allows " + std::to_string(most));
+  if (most && threads > most)
+    throw UserError(name + "block of " + std::to_string(threads) + " threads, .maxntid allows " + std::to_string(most));
   if (required && c.block != kernel.info.reqntid)
     throw UserError(name + "block " + triple(c.block) + ", .reqntid asks for " + triple(kernel.info.reqntid));
   const uint64_t cluster = product(c.cluster);
-  if (cluster == 0 || cluster > 16) throw UserError(name + "cluster " + triple(c.cluster) + ", expected 1 to 16 blocks");
+  if (cluster == 0 || cluster > 16)
+    throw UserError(name + "cluster " + triple(c.cluster) + ", expected 1 to 16 blocks");
   for (int d = 0; d < 3; ++d)
-    if (c.grid[d] % c.cluster[d] != 0) throw UserError(name + "grid " + triple(c.grid) + " is not a multiple of cluster " + triple(c.cluster));
-  const uint64_t smem = c.dynamic_smem_bytes ? kernel.dynamic_smem_offset + c.dynamic_smem_bytes : kernel.info.static_smem_bytes;
+    if (c.grid[d] % c.cluster[d] != 0)
+      throw UserError(name + "grid " + triple(c.grid) + " is not a multiple of cluster " + triple(c.cluster));
+  const uint64_t smem =
+      c.dynamic_smem_bytes ? kernel.dynamic_smem_offset + c.dynamic_smem_bytes : kernel.info.static_smem_bytes;
   if (smem > c.smem_limit_bytes)
-    throw UserError(name + std::to_string(smem) + " bytes of shared memory, the limit is " + std::to_string(c.smem_limit_bytes));
+    throw UserError(name + std::to_string(smem) + " bytes of shared memory, the limit is " +
+                    std::to_string(c.smem_limit_bytes));
 }
 
 void place_args(Launch& launch, std::span<const std::vector<std::byte>> args) {
   const Kernel& kernel = *launch.kernel;
   const auto& params = kernel.codes[0]->params;
   if (args.size() != params.size())
-    throw UserError("launch of '" + kernel.info.name + "': found " + std::to_string(args.size()) + " arguments, expected " + std::to_string(params.size()));
+    throw UserError("launch of '" + kernel.info.name + "': found " + std::to_string(args.size()) +
+                    " arguments, expected " + std::to_string(params.size()));
   launch.params.resize(std::max<size_t>(kernel.param_bytes, 16));
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].size() != params[i].bytes)
-      throw UserError("launch of '" + kernel.info.name + "': argument " + std::to_string(i) + " has " + std::to_string(args[i].size()) +
-                      " bytes, expected " + std::to_string(params[i].bytes));
+      throw UserError("launch of '" + kernel.info.name + "': argument " + std::to_string(i) + " has " +
+                      std::to_string(args[i].size()) + " bytes, expected " + std::to_string(params[i].bytes));
     std::copy(args[i].begin(), args[i].end(), launch.params.begin() + params[i].offset);
   }
 }
@@ -240,11 +250,13 @@ void place_regions(Launch& launch, std::span<const Allocation> memory) {
   for (const Module::Placed& p : launch.module->variables) {
     const uint64_t base = reinterpret_cast<uint64_t>(p.memory.data());
     launch.region_names.emplace_back(p.variable->name);
-    launch.regions.push_back({base, base + p.variable->bytes, launch.region_names.back().c_str(), p.variable->space != Space::kConst});
+    launch.regions.push_back(
+        {base, base + p.variable->bytes, launch.region_names.back().c_str(), p.variable->space != Space::kConst});
   }
   const uint64_t params = reinterpret_cast<uint64_t>(launch.params.data());
   launch.regions.push_back({params, params + launch.params.size(), "the kernel's parameters", false});
-  std::stable_sort(launch.regions.begin(), launch.regions.end(), [](const Region& a, const Region& b) { return a.base < b.base; });
+  std::stable_sort(launch.regions.begin(), launch.regions.end(),
+                   [](const Region& a, const Region& b) { return a.base < b.base; });
 }
 
 void add(MemoryCounters& to, const MemoryCounters& from) {
@@ -261,8 +273,10 @@ std::string one_line(std::string_view text) {
   std::string out;
   for (char c : text) {
     const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-    if (!blank) out += c;
-    else if (!out.empty() && out.back() != ' ') out += ' ';
+    if (!blank)
+      out += c;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
   }
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
@@ -281,7 +295,10 @@ void report_access(LaunchResult& result, const AccessSite& site, const AccessSta
     static_cast<MemoryCounters&>(a) = st.global;
     a.space = Space::kGlobal;
     result.accesses.push_back(a);
-    add(site.kind == AccessKind::kAtomic ? t.global_atomic : site.kind == AccessKind::kStore ? t.global_store : t.global_load, st.global);
+    add(site.kind == AccessKind::kAtomic  ? t.global_atomic
+        : site.kind == AccessKind::kStore ? t.global_store
+                                          : t.global_load,
+        st.global);
   }
   if (st.shared.requests) {
     static_cast<MemoryCounters&>(a) = st.shared;
@@ -298,22 +315,38 @@ void report_access(LaunchResult& result, const AccessSite& site, const AccessSta
 
 uint64_t* counter_of(Counters& t, Kind kind) {
   switch (kind) {
-    case Kind::kInteger: return &t.integer;
-    case Kind::kFp16: return &t.fp16;
-    case Kind::kFp32: return &t.fp32;
-    case Kind::kFp64: return &t.fp64;
-    case Kind::kSpecial: return &t.special;
-    case Kind::kConvert: return &t.convert;
-    case Kind::kMove: return &t.move;
-    case Kind::kPredicate: return &t.predicate;
-    case Kind::kMemory: return &t.memory;
-    case Kind::kAtomic: return &t.atomic;
-    case Kind::kControl: return &t.control;
-    case Kind::kBarrier: return &t.barrier;
-    case Kind::kCollective: return &t.collective;
-    case Kind::kMatrix: return &t.matrix;
-    case Kind::kOther: return &t.other;
-    case Kind::kInternal: return nullptr;
+    case Kind::kInteger:
+      return &t.integer;
+    case Kind::kFp16:
+      return &t.fp16;
+    case Kind::kFp32:
+      return &t.fp32;
+    case Kind::kFp64:
+      return &t.fp64;
+    case Kind::kSpecial:
+      return &t.special;
+    case Kind::kConvert:
+      return &t.convert;
+    case Kind::kMove:
+      return &t.move;
+    case Kind::kPredicate:
+      return &t.predicate;
+    case Kind::kMemory:
+      return &t.memory;
+    case Kind::kAtomic:
+      return &t.atomic;
+    case Kind::kControl:
+      return &t.control;
+    case Kind::kBarrier:
+      return &t.barrier;
+    case Kind::kCollective:
+      return &t.collective;
+    case Kind::kMatrix:
+      return &t.matrix;
+    case Kind::kOther:
+      return &t.other;
+    case Kind::kInternal:
+      return nullptr;
   }
   return nullptr;
 }
@@ -377,7 +410,8 @@ LaunchResult launch(const Module& module, const std::string& entry, const Launch
   place_args(l, args);
   place_regions(l, memory);
   const uint64_t clusters = l.blocks / product(config.cluster);
-  const uint64_t wanted = config.threads > 0 ? static_cast<uint64_t>(config.threads) : std::max(1u, std::thread::hardware_concurrency());
+  const uint64_t wanted =
+      config.threads > 0 ? static_cast<uint64_t>(config.threads) : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::unique_ptr<Engine>> engines;
   for (uint64_t i = 0; i < std::min(wanted, clusters); ++i) engines.push_back(std::make_unique<Engine>(l));
   std::vector<std::thread> threads;

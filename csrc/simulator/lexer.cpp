@@ -88,8 +88,10 @@ Token Lexer::next() {
       const char was = text_[pos_];
       advance();
       // The sign of a decimal exponent.
-      const bool hex = pos_ - start > 1 && text_[start] == '0' && !is_digit(text_[start + 1]) && text_[start + 1] != '.';
-      if (!hex && (was == 'e' || was == 'E') && pos_ < text_.size() && (text_[pos_] == '+' || text_[pos_] == '-')) advance();
+      const bool hex =
+          pos_ - start > 1 && text_[start] == '0' && !is_digit(text_[start + 1]) && text_[start + 1] != '.';
+      if (!hex && (was == 'e' || was == 'E') && pos_ < text_.size() && (text_[pos_] == '+' || text_[pos_] == '-'))
+        advance();
     }
     token.text = text_.substr(start, pos_ - start);
   } else if (c == '"') {
@@ -116,13 +118,15 @@ Number number_value(const Token& token) {
   Number out;
   const char marker = text.size() > 1 && text[0] == '0' ? text[1] : '\0';
   if (marker == 'f' || marker == 'F') {
-    if (text.size() != 10) syntax_error(token.at, "malformed number '" + shown(text) + "', expected 0f and 8 hex digits");
+    if (text.size() != 10)
+      syntax_error(token.at, "malformed number '" + shown(text) + "', expected 0f and 8 hex digits");
     out.is_float = out.is_f32 = true;
     out.bits = parse_hex(text.substr(2), token);
     return out;
   }
   if (marker == 'd' || marker == 'D') {
-    if (text.size() != 18) syntax_error(token.at, "malformed number '" + shown(text) + "', expected 0d and 16 hex digits");
+    if (text.size() != 18)
+      syntax_error(token.at, "malformed number '" + shown(text) + "', expected 0d and 16 hex digits");
     out.is_float = true;
     out.bits = parse_hex(text.substr(2), token);
     return out;

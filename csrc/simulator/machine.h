@@ -45,8 +45,22 @@ inline constexpr uint64_t kWindowMask = uint64_t{0xff} << 56;
 inline constexpr uint32_t kSharedRankShift = 24;
 
 enum class Kind : uint8_t {
-  kInteger, kFp16, kFp32, kFp64, kSpecial, kConvert, kMove, kPredicate, kMemory, kAtomic, kControl, kBarrier,
-  kCollective, kMatrix, kOther, kInternal,
+  kInteger,
+  kFp16,
+  kFp32,
+  kFp64,
+  kSpecial,
+  kConvert,
+  kMove,
+  kPredicate,
+  kMemory,
+  kAtomic,
+  kControl,
+  kBarrier,
+  kCollective,
+  kMatrix,
+  kOther,
+  kInternal,
 };
 inline constexpr size_t kKinds = 16;
 
@@ -71,20 +85,57 @@ struct Instr {
   bool address_32 = false;        // memory: the address register has 32 bits
   bool frame_local = false;       // memory: the offset counts from the frame's local memory
   int64_t imm = 0;
-  uint32_t target = 0;        // branch
-  uint32_t meeting = kNone;   // branch: pc of the immediate post-dominator
-  uint32_t list = 0;          // into Code::lists
-  uint32_t access = kNone;    // index of a memory instruction in the kernel
-  uint32_t statement = 0;     // in Code::syntax->statements
+  uint32_t target = 0;       // branch
+  uint32_t meeting = kNone;  // branch: pc of the immediate post-dominator
+  uint32_t list = 0;         // into Code::lists
+  uint32_t access = kNone;   // index of a memory instruction in the kernel
+  uint32_t statement = 0;    // in Code::syntax->statements
 };
 
 // Registers whose value is fixed while a block runs.
 enum class Special : uint8_t {
-  kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ, kCtaidX, kCtaidY, kCtaidZ, kNctaidX, kNctaidY, kNctaidZ, kLaneid,
-  kWarpid, kNwarpid, kSmid, kNsmid, kGridid, kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
-  kDynamicSmem, kTotalSmem, kAggrSmem, kClusteridX, kClusteridY, kClusteridZ, kNclusteridX, kNclusteridY, kNclusteridZ,
-  kClusterCtaidX, kClusterCtaidY, kClusterCtaidZ, kClusterNctaidX, kClusterNctaidY, kClusterNctaidZ, kClusterCtarank,
-  kClusterNctarank, kIsExplicitCluster, kReservedSmemBegin,
+  kTidX,
+  kTidY,
+  kTidZ,
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kLaneid,
+  kWarpid,
+  kNwarpid,
+  kSmid,
+  kNsmid,
+  kGridid,
+  kLanemaskEq,
+  kLanemaskLe,
+  kLanemaskLt,
+  kLanemaskGe,
+  kLanemaskGt,
+  kDynamicSmem,
+  kTotalSmem,
+  kAggrSmem,
+  kClusteridX,
+  kClusteridY,
+  kClusteridZ,
+  kNclusteridX,
+  kNclusteridY,
+  kNclusteridZ,
+  kClusterCtaidX,
+  kClusterCtaidY,
+  kClusterCtaidZ,
+  kClusterNctaidX,
+  kClusterNctaidY,
+  kClusterNctaidZ,
+  kClusterCtarank,
+  kClusterNctarank,
+  kIsExplicitCluster,
+  kReservedSmemBegin,
 };
 
 struct ConstantSlot {
@@ -212,14 +263,14 @@ struct Warp {
   const Instr* code_begin = nullptr;
   InstrCount* counts = nullptr;
   Split now;
-  bool running = false;  // `now` holds a split
-  bool stop = false;      // leave the inner loop: the split changed
-  bool yielding = false;  // leave the warp for now
-  bool polled = false;    // an atomic access since the slice began: a loop may wait for other threads
-  bool loosened = false;  // lanes have gone on before others came to their meeting
+  bool running = false;          // `now` holds a split
+  bool stop = false;             // leave the inner loop: the split changed
+  bool yielding = false;         // leave the warp for now
+  bool polled = false;           // an atomic access since the slice began: a loop may wait for other threads
+  bool loosened = false;         // lanes have gone on before others came to their meeting
   uint32_t cluster_waiting = 0;  // lanes between arrival and wait at the cluster's barrier
   uint32_t cluster_phase = 0;    // at their arrival
-  uint32_t carry = 0;    // condition code of add.cc and its like, a bit a lane
+  uint32_t carry = 0;            // condition code of add.cc and its like, a bit a lane
 
   Worker* worker = nullptr;
   Block* block = nullptr;
@@ -228,9 +279,9 @@ struct Warp {
   uint64_t steps = 0;
   Buffer file;
   Buffer local;
-  uint32_t local_stride = 0;  // bytes of local memory a lane
+  uint32_t local_stride = 0;       // bytes of local memory a lane
   const Code* prepared = nullptr;  // whose constants the entry frame holds
-  std::vector<Split> splits;  // those not running
+  std::vector<Split> splits;       // those not running
   std::vector<Meeting> meetings;
   std::vector<uint32_t> free_meetings;
 
@@ -260,7 +311,7 @@ struct Block {
   uint32_t smem_bytes = 0;
   std::array<Barrier, 16> barriers;
   uint32_t cluster_arrived = 0, cluster_phase = 0;  // of rank 0: its cluster's barrier
-  std::unique_ptr<RaceState> races;  // when shared memory is checked
+  std::unique_ptr<RaceState> races;                 // when shared memory is checked
 };
 
 struct Launch {
@@ -268,7 +319,7 @@ struct Launch {
   const Kernel* kernel = nullptr;
   LaunchConfig config;
   std::vector<std::byte> params;
-  std::vector<Region> regions;          // sorted by base
+  std::vector<Region> regions;            // sorted by base
   std::vector<std::string> region_names;  // of the module's variables
   uint64_t blocks = 0;
   std::atomic<uint64_t> next_block{0};
@@ -323,8 +374,8 @@ std::string fault_text(const Warp& w, const Fault& fault);
 // Memory faults (fault.cpp).
 [[noreturn]] void fault(std::string what, int lane = -1);
 [[noreturn]] void fault_global(const Warp& w, uint64_t address, uint32_t bytes, bool store, int lane);
-[[noreturn]] void fault_window(const Warp& w, const char* space, uint64_t address, uint64_t size, uint32_t bytes, bool store,
-                               int lane);
+[[noreturn]] void fault_window(const Warp& w, const char* space, uint64_t address, uint64_t size, uint32_t bytes,
+                               bool store, int lane);
 [[noreturn]] void fault_misaligned(const char* space, uint64_t address, uint32_t bytes, int lane);
 const Region* find_region(const Launch& launch, uint64_t address, uint64_t bytes);
 

@@ -44,9 +44,11 @@ std::byte* shared_at(Warp& w, uint64_t address, uint64_t bytes, uint32_t align, 
   if ((address & kWindowMask) == kSharedWindow) address -= kSharedWindow;
   const uint64_t rank = address >> kSharedRankShift, offset = address & ((1u << kSharedRankShift) - 1);
   Block& own = *w.block;
-  if (rank > own.cluster.size()) fault_window(w, "shared", address, own.smem_bytes, static_cast<uint32_t>(bytes), true, lane);
+  if (rank > own.cluster.size())
+    fault_window(w, "shared", address, own.smem_bytes, static_cast<uint32_t>(bytes), true, lane);
   Block& target = rank == 0 ? own : *own.cluster[rank - 1];
-  if (offset + bytes > target.smem_bytes) fault_window(w, "shared", offset, target.smem_bytes, static_cast<uint32_t>(bytes), true, lane);
+  if (offset + bytes > target.smem_bytes)
+    fault_window(w, "shared", offset, target.smem_bytes, static_cast<uint32_t>(bytes), true, lane);
   if (offset % align) fault_misaligned("shared", offset, align, lane);
   return target.smem.data() + offset;
 }
@@ -85,7 +87,8 @@ void each_lane(uint32_t mask, Body body) {
 void init(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const int64_t count = w.slot<uint32_t>(in.b)[lane];
-    if (count < 1 || count > kMaxCount) fault("mbarrier.init for " + std::to_string(count) + " arrivals, expected 1 to 1048575", lane);
+    if (count < 1 || count > kMaxCount)
+      fault("mbarrier.init for " + std::to_string(count) + " arrivals, expected 1 to 1048575", lane);
     State s;
     s.expected = s.pending = static_cast<int32_t>(count);
     const uint64_t word = encode(s);
@@ -115,7 +118,8 @@ void arrive_at(const Instr& in, Warp& w, uint32_t mask) {
 void change_tx(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const auto bytes = static_cast<int32_t>(w.slot<uint32_t>(in.b)[lane]);
-    update(w, shared_at(w, lane_address(in, w, lane), 8, 8, lane), lane, [&](State& s) { s.tx += in.mode == 0 ? bytes : -bytes; });
+    update(w, shared_at(w, lane_address(in, w, lane), 8, 8, lane), lane,
+           [&](State& s) { s.tx += in.mode == 0 ? bytes : -bytes; });
   });
 }
 
@@ -127,7 +131,8 @@ void test_wait(const Instr& in, Warp& w, uint32_t mask) {
     uint64_t word;
     std::memcpy(&word, at, 8);
     const State s = decode(word, lane);
-    const uint32_t phase = in.flag ? w.slot<uint32_t>(in.b)[lane] & 1 : static_cast<uint32_t>(w.slot<uint64_t>(in.b)[lane] >> 1 & 1);
+    const uint32_t phase =
+        in.flag ? w.slot<uint32_t>(in.b)[lane] & 1 : static_cast<uint32_t>(w.slot<uint64_t>(in.b)[lane] >> 1 & 1);
     if (s.phase != phase) {
       done |= 1u << lane;
       if (w.block->races) w.block->races->location_sync(w.index, reinterpret_cast<uint64_t>(at));
@@ -179,7 +184,9 @@ void bulk_to_shared(const Instr& in, Warp& w, uint32_t mask) {
     }
     std::memmove(to, from, bytes);
     if (w.block->races && to >= w.block->smem.data() && to < w.block->smem.data() + w.block->smem_bytes)
-      w.block->races->access(w, w.now.code->count_base + static_cast<uint32_t>(&in - w.code_begin), lane, static_cast<uint32_t>(to - w.block->smem.data()), static_cast<uint32_t>(bytes), RaceState::Access::kWrite);
+      w.block->races->access(w, w.now.code->count_base + static_cast<uint32_t>(&in - w.code_begin), lane,
+                             static_cast<uint32_t>(to - w.block->smem.data()), static_cast<uint32_t>(bytes),
+                             RaceState::Access::kWrite);
     complete_tx(w, shared_at(w, lane_value(w, in.e, in.mode & 2, lane), 8, 8, lane), static_cast<int32_t>(bytes), lane);
   });
 }
@@ -201,12 +208,15 @@ void map_address(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const uint32_t rank = w.slot<uint32_t>(in.b)[lane];
     if (rank >= w.block->cluster.size())
-      fault("mapa to block " + std::to_string(rank) + " of a cluster of " + std::to_string(w.block->cluster.size()), lane);
+      fault("mapa to block " + std::to_string(rank) + " of a cluster of " + std::to_string(w.block->cluster.size()),
+            lane);
     const uint64_t a = lane_value(w, in.a, in.reg_bytes == 4, lane);
     const uint64_t offset = (a & ~kWindowMask) & ((1u << kSharedRankShift) - 1);
     const uint64_t mapped = (a & kWindowMask) | offset | uint64_t{rank + 1} << kSharedRankShift;
-    if (in.reg_bytes == 4) w.slot<uint32_t>(in.d)[lane] = static_cast<uint32_t>(mapped);
-    else w.slot<uint64_t>(in.d)[lane] = mapped;
+    if (in.reg_bytes == 4)
+      w.slot<uint32_t>(in.d)[lane] = static_cast<uint32_t>(mapped);
+    else
+      w.slot<uint64_t>(in.d)[lane] = mapped;
   });
 }
 
@@ -218,7 +228,8 @@ void rank_of_address(const Instr& in, Warp& w, uint32_t mask) {
 }
 
 void cluster_arrive(const Instr&, Warp& w, uint32_t mask) {
-  if (w.cluster_waiting & mask) fault("barrier.cluster.arrive again without a wait between", std::countr_zero(w.cluster_waiting & mask));
+  if (w.cluster_waiting & mask)
+    fault("barrier.cluster.arrive again without a wait between", std::countr_zero(w.cluster_waiting & mask));
   Block& first = *w.block->cluster[0];
   w.cluster_waiting |= mask;
   w.cluster_phase = first.cluster_phase;
@@ -227,7 +238,8 @@ void cluster_arrive(const Instr&, Warp& w, uint32_t mask) {
 }
 
 void cluster_wait(const Instr&, Warp& w, uint32_t mask) {
-  if (mask & ~w.cluster_waiting) fault("barrier.cluster.wait without an arrive before it", std::countr_zero(mask & ~w.cluster_waiting));
+  if (mask & ~w.cluster_waiting)
+    fault("barrier.cluster.wait without an arrive before it", std::countr_zero(mask & ~w.cluster_waiting));
   w.cluster_waiting &= ~mask;
   if (w.block->cluster[0]->cluster_phase == w.cluster_phase) park(w, SplitState::kAtCluster);
 }
@@ -239,7 +251,8 @@ void cluster_check(Block& block) {
   Block& first = *block.cluster[0];
   uint32_t alive = 0;
   for (const Block* b : block.cluster)
-    for (uint32_t i = 0; i < (b->threads + kLanes - 1) / kLanes; ++i) alive += static_cast<uint32_t>(std::popcount(b->warps[i]->live));
+    for (uint32_t i = 0; i < (b->threads + kLanes - 1) / kLanes; ++i)
+      alive += static_cast<uint32_t>(std::popcount(b->warps[i]->live));
   if (first.cluster_arrived == 0 || first.cluster_arrived < alive) return;
   first.cluster_arrived = 0;
   ++first.cluster_phase;

@@ -101,7 +101,9 @@ void place_globals(Module& module) {
   for (const auto& placed : module.variables) {
     for (const Relocation& r : placed.variable->relocations) {
       const Module::Placed* target = module.find_placed(r.symbol);
-      if (!target) syntax_error(r.at, "initialiser names '" + std::string(r.symbol) + "', which is not a global or const variable");
+      if (!target)
+        syntax_error(r.at,
+                     "initialiser names '" + std::string(r.symbol) + "', which is not a global or const variable");
       if (r.bytes != 8) syntax_error(r.at, "an address needs 64 bits");
       const uint64_t address = reinterpret_cast<uint64_t>(target->memory.data()) + static_cast<uint64_t>(r.addend);
       std::memcpy(placed.memory.data() + r.offset, &address, 8);

@@ -83,9 +83,12 @@ class Parser {
     if (token_.kind != Token::kNumber) syntax_error(token_.at, "found " + found(token_) + ", expected a number");
     Number n = number_value(take());
     if (minus) {
-      if (n.is_f32) n.bits ^= 0x80000000u;
-      else if (n.is_float) n.bits ^= uint64_t{1} << 63;
-      else n.bits = 0 - n.bits;
+      if (n.is_f32)
+        n.bits ^= 0x80000000u;
+      else if (n.is_float)
+        n.bits ^= uint64_t{1} << 63;
+      else
+        n.bits = 0 - n.bits;
     }
     if (invert) n.bits = ~n.bits;
     return n;
@@ -143,7 +146,8 @@ void Parser::parse_file_directive() {
 
 void Parser::parse_toplevel() {
   bool is_extern = false;
-  while (at_word(".visible") || at_word(".weak") || at_word(".common") || at_word(".extern")) is_extern |= take().text == ".extern";
+  while (at_word(".visible") || at_word(".weak") || at_word(".common") || at_word(".extern"))
+    is_extern |= take().text == ".extern";
   if (at_word(".version")) {
     take();
     if (token_.kind != Token::kNumber) syntax_error(token_.at, "found " + found(token_) + ", expected a version");
@@ -177,7 +181,8 @@ void Parser::parse_toplevel() {
 uint32_t Parser::parse_alignment() {
   const Position at = token_.at;
   const uint64_t align = expect_integer("an alignment");
-  if (align == 0 || align > 4096 || (align & (align - 1)) != 0) syntax_error(at, "alignment is not a power of two up to 4096");
+  if (align == 0 || align > 4096 || (align & (align - 1)) != 0)
+    syntax_error(at, "alignment is not a power of two up to 4096");
   return static_cast<uint32_t>(align);
 }
 
@@ -294,7 +299,8 @@ std::vector<Variable> Parser::parse_params() {
       } else if (auto type = type_from_name(t.text.substr(1)); type && type_bytes(*type) > 0) {
         v.type = *type;
         typed = true;
-      } else if (t.text != ".ptr" && t.text != ".global" && t.text != ".shared" && t.text != ".const" && t.text != ".local") {
+      } else if (t.text != ".ptr" && t.text != ".global" && t.text != ".shared" && t.text != ".const" &&
+                 t.text != ".local") {
         syntax_error(t.at, "found " + quoted(t.text) + ", expected a type");
       }
     }
@@ -328,8 +334,10 @@ void Parser::parse_performance_directives(FunctionSyntax& f) {
       values[i] = static_cast<uint32_t>(expect_integer("a number"));
       if (!accept(',')) break;
     }
-    if (t.text == ".maxntid") f.maxntid = values;
-    else if (t.text == ".reqntid") f.reqntid = values;
+    if (t.text == ".maxntid")
+      f.maxntid = values;
+    else if (t.text == ".reqntid")
+      f.reqntid = values;
     else if (t.text != ".minnctapersm" && t.text != ".maxnctapersm" && t.text != ".maxnreg" && t.text != ".noreturn" &&
              t.text != ".explicitcluster" && t.text != ".reqnctapercluster" && t.text != ".maxclusterrank" &&
              t.text != ".blocksareclusters" && t.text != ".abi_preserve" && t.text != ".abi_preserve_control")
@@ -426,12 +434,18 @@ void Parser::parse_body_item() {
     }
     const Token t = token_;
     Space space;
-    if (t.text == ".local") space = Space::kLocal;
-    else if (t.text == ".shared") space = Space::kShared;
-    else if (t.text == ".param") space = Space::kParam;
-    else if (t.text == ".const") space = Space::kConst;
-    else if (t.text == ".global") space = Space::kGlobal;
-    else syntax_error(t.at, "unknown directive " + quoted(t.text));
+    if (t.text == ".local")
+      space = Space::kLocal;
+    else if (t.text == ".shared")
+      space = Space::kShared;
+    else if (t.text == ".param")
+      space = Space::kParam;
+    else if (t.text == ".const")
+      space = Space::kConst;
+    else if (t.text == ".global")
+      space = Space::kGlobal;
+    else
+      syntax_error(t.at, "unknown directive " + quoted(t.text));
     take();
     return parse_variables(space, false, f.variables, &f.scopes[scope_]);
   }
@@ -488,7 +502,8 @@ std::optional<uint32_t> Parser::find_register(std::string_view name, Position at
       const auto in = scope.ranges.find(prefix);
       if (in != scope.ranges.end() && in->second.count > 0) {
         if (std::stoul(std::string(digits)) >= in->second.count)
-          syntax_error(at, "register " + quoted(name) + " is beyond the " + std::to_string(in->second.count) + " declared");
+          syntax_error(at,
+                       "register " + quoted(name) + " is beyond the " + std::to_string(in->second.count) + " declared");
         range = &in->second;
       }
     }
@@ -602,7 +617,8 @@ void Parser::parse_instruction() {
 }
 
 template <typename Map>
-const typename Map::mapped_type* find_scoped(const FunctionSyntax& f, uint32_t scope, std::string_view name, Map Scope::*map) {
+const typename Map::mapped_type* find_scoped(const FunctionSyntax& f, uint32_t scope, std::string_view name,
+                                             Map Scope::* map) {
   for (int s = static_cast<int>(scope); s >= 0; s = f.scopes[s].parent) {
     const Map& m = f.scopes[s].*map;
     if (const auto it = m.find(name); it != m.end()) return &it->second;

@@ -28,7 +28,11 @@ std::string site_text(const Kernel& kernel, uint32_t site) {
 }  // namespace
 
 RaceState::RaceState(uint32_t warps, uint32_t smem_bytes, bool races, bool uninitialized)
-    : warps_(warps), races_(races), uninitialized_(uninitialized), clocks_(size_t{warps} * warps, 0), cells_(smem_bytes) {
+    : warps_(warps),
+      races_(races),
+      uninitialized_(uninitialized),
+      clocks_(size_t{warps} * warps, 0),
+      cells_(smem_bytes) {
   for (uint32_t w = 0; w < warps; ++w) clock(w, w) = 1;
 }
 
@@ -38,13 +42,19 @@ bool RaceState::unordered(const Mark& m, uint32_t warp, int lane) {
   return m.time == clock(warp, warp) && m.lane != lane;
 }
 
-void RaceState::report(const Warp& w, const Mark& earlier, bool earlier_writes, int lane, uint32_t offset, Access access) {
+void RaceState::report(const Warp& w, const Mark& earlier, bool earlier_writes, int lane, uint32_t offset,
+                       Access access) {
   const bool same_warp = earlier.warp == w.index;
-  fault(std::string("shared-memory race: ") + (access == Access::kRead ? "a load" : access == Access::kWrite ? "a store" : "an atomic") +
+  fault(std::string("shared-memory race: ") +
+            (access == Access::kRead    ? "a load"
+             : access == Access::kWrite ? "a store"
+                                        : "an atomic") +
             " at offset " + std::to_string(offset) + " by " + thread_number(w.index, lane) + " is unordered with the " +
-            (earlier.atomic ? "atomic" : earlier_writes ? "store" : "load") + " by " + thread_number(earlier.warp, earlier.lane) + ", " +
-            site_text(*w.worker->kernel, earlier.site) + "; " +
-            (same_warp ? "lanes of one warp need a bar.warp.sync between" : "a barrier is missing between"),
+            (earlier.atomic   ? "atomic"
+             : earlier_writes ? "store"
+                              : "load") +
+            " by " + thread_number(earlier.warp, earlier.lane) + ", " + site_text(*w.worker->kernel, earlier.site) +
+            "; " + (same_warp ? "lanes of one warp need a bar.warp.sync between" : "a barrier is missing between"),
         lane);
 }
 
@@ -54,12 +64,15 @@ void RaceState::access(const Warp& w, uint32_t site, int lane, uint32_t offset, 
   for (uint32_t i = offset; i < offset + bytes && i < cells_.size(); ++i) {
     Cell& cell = cells_[i];
     if (uninitialized_ && access != Access::kWrite && cell.write.warp == kNobody)
-      fault("uninitialised shared memory: a load of byte " + std::to_string(i) + ", which no thread of the block has written", lane);
+      fault("uninitialised shared memory: a load of byte " + std::to_string(i) +
+                ", which no thread of the block has written",
+            lane);
     const bool writes = access != Access::kRead, atomic = access == Access::kAtomic;
     if (races_) {
       // Lanes of one store instruction may write one place: one of them wins.
       const bool same_store = writes && cell.write.site == site && cell.write.warp == warp;
-      if (!(atomic && cell.write.atomic) && !same_store && unordered(cell.write, warp, lane)) report(w, cell.write, true, lane, i, access);
+      if (!(atomic && cell.write.atomic) && !same_store && unordered(cell.write, warp, lane))
+        report(w, cell.write, true, lane, i, access);
       if (writes)
         for (const Mark& r : cell.reads)
           if (!(atomic && r.atomic) && unordered(r, warp, lane)) report(w, r, false, lane, i, access);
@@ -80,7 +93,8 @@ void RaceState::access(const Warp& w, uint32_t site, int lane, uint32_t offset, 
 }
 
 void RaceState::learn(uint32_t warp, const std::vector<uint32_t>& other) {
-  for (uint32_t v = 0; v < warps_ && v < other.size(); ++v) clock(warp, v) = std::max(clock(warp, v), v == warp ? clock(warp, v) : other[v]);
+  for (uint32_t v = 0; v < warps_ && v < other.size(); ++v)
+    clock(warp, v) = std::max(clock(warp, v), v == warp ? clock(warp, v) : other[v]);
 }
 
 void RaceState::barrier_arrive(uint32_t warp, uint32_t barrier, bool waits) {
@@ -92,7 +106,8 @@ void RaceState::barrier_arrive(uint32_t warp, uint32_t barrier, bool waits) {
 }
 
 void RaceState::barrier_release(uint32_t barrier) {
-  for (uint64_t m = barrier_waits_[barrier]; m; m &= m - 1) learn(static_cast<uint32_t>(std::countr_zero(m)), barrier_clocks_[barrier]);
+  for (uint64_t m = barrier_waits_[barrier]; m; m &= m - 1)
+    learn(static_cast<uint32_t>(std::countr_zero(m)), barrier_clocks_[barrier]);
   barrier_waits_[barrier] = 0;
   barrier_clocks_[barrier].clear();
 }
@@ -110,7 +125,9 @@ void RaceState::location_sync(uint32_t warp, uint64_t address) {
 void watch_shared(const Instr& in, Warp& w, const uint64_t* at, uint32_t mask, uint32_t bytes, bool store) {
   const uint32_t site = w.now.code->count_base + static_cast<uint32_t>(&in - w.code_begin);
   const bool atomic = in.kind == Kind::kAtomic || in.flag;
-  const auto kind = atomic && store ? RaceState::Access::kAtomic : store ? RaceState::Access::kWrite : RaceState::Access::kRead;
+  const auto kind = atomic && store ? RaceState::Access::kAtomic
+                    : store         ? RaceState::Access::kWrite
+                                    : RaceState::Access::kRead;
   for (uint32_t m = mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
     for (Block* block : w.block->cluster) {

@@ -11,7 +11,8 @@ struct Block;
 struct Instr;
 struct Warp;
 
-// Races and uninitialised reads of shared memory, by happens-before with vector clocks (Flanagan and Freund, "FastTrack").
+// Races and uninitialised reads of shared memory, by happens-before with vector clocks (Flanagan and Freund,
+// "FastTrack").
 //
 // Each warp has a clock that advances when it synchronises. clocks[w][v] is the last time of warp v that warp w knows
 // about: an access by v at time t happened before what w does now if t <= clocks[w][v]. Barriers, atomics and volatile
@@ -46,7 +47,8 @@ class RaceState {
   uint32_t& clock(uint32_t of, uint32_t about) { return clocks_[of * warps_ + about]; }
   bool unordered(const Mark& m, uint32_t warp, int lane);
   void learn(uint32_t warp, const std::vector<uint32_t>& clock);
-  [[noreturn]] void report(const Warp& w, const Mark& earlier, bool earlier_writes, int lane, uint32_t offset, Access access);
+  [[noreturn]] void report(const Warp& w, const Mark& earlier, bool earlier_writes, int lane, uint32_t offset,
+                           Access access);
 
   uint32_t warps_;
   bool races_, uninitialized_;

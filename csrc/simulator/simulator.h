@@ -38,7 +38,7 @@ struct KernelInfo {
   bool uses_dynamic_smem = false;            // has an .extern .shared array
   std::array<uint32_t, 3> maxntid{0, 0, 0};  // zeros: not given
   std::array<uint32_t, 3> reqntid{0, 0, 0};
-  uint64_t local_bytes = 0;                  // of .local memory a thread
+  uint64_t local_bytes = 0;  // of .local memory a thread
 };
 std::vector<std::string> kernel_names(const Module& module);
 KernelInfo kernel_info(const Module& module, const std::string& entry);  // throws UserError for an unknown name
@@ -59,10 +59,10 @@ struct LaunchConfig {
   int threads = 0;           // host threads; 0: all cores
   bool counters = true;      // fill LaunchResult
   uint64_t step_budget = 0;  // instructions a warp may run; 0: no limit
-  // Checks that cost time. A race is a pair of accesses to shared memory, one of them a store, that no barrier, atomic or
-  // warp-wide collective orders; lanes of one warp are ordered by the latter alone.
+  // Checks that cost time. A race is a pair of accesses to shared memory, one of them a store, that no barrier, atomic
+  // or warp-wide collective orders; lanes of one warp are ordered by the latter alone.
   bool check_races = false;
-  bool check_uninitialized = false;  // loads of shared memory that no thread has written
+  bool check_uninitialized = false;    // loads of shared memory that no thread has written
   uint64_t smem_limit_bytes = 232448;  // static and dynamic shared memory a block may have
 };
 

@@ -9,7 +9,9 @@ namespace {
 
 enum BarrierMode : uint8_t { kSync, kArrive, kRedPopc, kRedAnd, kRedOr };
 
-uint32_t first_value(const Warp& w, uint32_t slot, uint32_t mask) { return w.slot<uint32_t>(slot)[std::countr_zero(mask)]; }
+uint32_t first_value(const Warp& w, uint32_t slot, uint32_t mask) {
+  return w.slot<uint32_t>(slot)[std::countr_zero(mask)];
+}
 
 std::string lanes_text(uint32_t mask) {
   std::string out;
@@ -53,7 +55,9 @@ void release(Block& block, uint32_t id) {
   b = Barrier();
 }
 
-uint32_t threads_awaited(const Block& block, const Barrier& b) { return b.expected ? b.expected : block.live_warps * kLanes; }
+uint32_t threads_awaited(const Block& block, const Barrier& b) {
+  return b.expected ? b.expected : block.live_warps * kLanes;
+}
 
 // a: barrier, b: thread count, c: predicate to reduce; flag: aligned.
 void barrier(const Instr& in, Warp& w, uint32_t mask) {
@@ -88,7 +92,8 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
   if (gathered) merge_gathered(w, id);
   const uint32_t awaited = threads_awaited(block, b);
   if (b.arrived > awaited)
-    fault("barrier " + std::to_string(id) + " reached by " + std::to_string(b.arrived) + " threads, expected " + std::to_string(awaited));
+    fault("barrier " + std::to_string(id) + " reached by " + std::to_string(b.arrived) + " threads, expected " +
+          std::to_string(awaited));
   if (b.arrived == awaited) {
     if (in.mode != kArrive) write_reduction(in, b, w.regs, mask);
     release(block, id);
@@ -123,10 +128,22 @@ void shuffle(const Instr& in, Warp& w, uint32_t mask) {
     uint32_t from = lane;
     bool ok = false;
     switch (in.mode) {
-      case 0: from = lane - offset; ok = static_cast<int32_t>(from) >= static_cast<int32_t>(high); break;
-      case 1: from = lane + offset; ok = from <= high; break;
-      case 2: from = lane ^ offset; ok = from <= high; break;
-      default: from = low | (offset & ~segment); ok = from <= high; break;
+      case 0:
+        from = lane - offset;
+        ok = static_cast<int32_t>(from) >= static_cast<int32_t>(high);
+        break;
+      case 1:
+        from = lane + offset;
+        ok = from <= high;
+        break;
+      case 2:
+        from = lane ^ offset;
+        ok = from <= high;
+        break;
+      default:
+        from = low | (offset & ~segment);
+        ok = from <= high;
+        break;
     }
     if (!ok) from = lane;
     valid |= static_cast<uint32_t>(ok) << lane;

@@ -79,9 +79,9 @@ struct RegisterRange {
 struct Scope {
   int parent = -1;
   std::unordered_map<std::string_view, RegisterRange> ranges;
-  std::unordered_map<std::string_view, uint32_t> registers;  // those in use
-  std::unordered_map<std::string_view, uint32_t> variables;  // into FunctionSyntax::variables
-  std::unordered_map<std::string_view, uint32_t> labels;     // statement that follows
+  std::unordered_map<std::string_view, uint32_t> registers;            // those in use
+  std::unordered_map<std::string_view, uint32_t> variables;            // into FunctionSyntax::variables
+  std::unordered_map<std::string_view, uint32_t> labels;               // statement that follows
   std::unordered_map<std::string_view, std::vector<Operand>> targets;  // .branchtargets
 };
 

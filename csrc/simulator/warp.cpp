@@ -87,9 +87,15 @@ void fill_constant(Warp& w, uint32_t frame, const ConstantSlot& c, uint32_t lane
       *p = (*p & ~lanes) | (c.bits ? lanes : 0);
       break;
     }
-    case 2: fill(reinterpret_cast<uint16_t*>(slot), lanes, static_cast<uint16_t>(c.bits)); break;
-    case 4: fill(reinterpret_cast<uint32_t*>(slot), lanes, static_cast<uint32_t>(c.bits)); break;
-    default: fill(reinterpret_cast<uint64_t*>(slot), lanes, c.bits); break;
+    case 2:
+      fill(reinterpret_cast<uint16_t*>(slot), lanes, static_cast<uint16_t>(c.bits));
+      break;
+    case 4:
+      fill(reinterpret_cast<uint32_t*>(slot), lanes, static_cast<uint32_t>(c.bits));
+      break;
+    default:
+      fill(reinterpret_cast<uint64_t*>(slot), lanes, c.bits);
+      break;
   }
 }
 
@@ -99,48 +105,90 @@ uint64_t special_value(const Warp& w, Special which, uint32_t lane) {
   const uint32_t thread = w.index * kLanes + lane;
   const auto cluster_rank = [&](int d) { return b.index[d] % c.cluster[d]; };
   switch (which) {
-    case Special::kTidX: return thread % c.block[0];
-    case Special::kTidY: return thread / c.block[0] % c.block[1];
-    case Special::kTidZ: return thread / c.block[0] / c.block[1];
-    case Special::kNtidX: return c.block[0];
-    case Special::kNtidY: return c.block[1];
-    case Special::kNtidZ: return c.block[2];
-    case Special::kCtaidX: return b.index[0];
-    case Special::kCtaidY: return b.index[1];
-    case Special::kCtaidZ: return b.index[2];
-    case Special::kNctaidX: return c.grid[0];
-    case Special::kNctaidY: return c.grid[1];
-    case Special::kNctaidZ: return c.grid[2];
-    case Special::kLaneid: return lane;
-    case Special::kWarpid: return w.index;
-    case Special::kNwarpid: return 64;
-    case Special::kSmid: return 0;
-    case Special::kNsmid: return 1;
-    case Special::kGridid: return 1;
-    case Special::kLanemaskEq: return 1u << lane;
-    case Special::kLanemaskLe: return (2u << lane) - 1;
-    case Special::kLanemaskLt: return (1u << lane) - 1;
-    case Special::kLanemaskGe: return ~((1u << lane) - 1);
-    case Special::kLanemaskGt: return ~((2u << lane) - 1);
-    case Special::kDynamicSmem: return c.dynamic_smem_bytes;
-    case Special::kTotalSmem: return b.smem_bytes;
-    case Special::kAggrSmem: return b.smem_bytes;
-    case Special::kClusteridX: return b.index[0] / c.cluster[0];
-    case Special::kClusteridY: return b.index[1] / c.cluster[1];
-    case Special::kClusteridZ: return b.index[2] / c.cluster[2];
-    case Special::kNclusteridX: return c.grid[0] / c.cluster[0];
-    case Special::kNclusteridY: return c.grid[1] / c.cluster[1];
-    case Special::kNclusteridZ: return c.grid[2] / c.cluster[2];
-    case Special::kClusterCtaidX: return cluster_rank(0);
-    case Special::kClusterCtaidY: return cluster_rank(1);
-    case Special::kClusterCtaidZ: return cluster_rank(2);
-    case Special::kClusterNctaidX: return c.cluster[0];
-    case Special::kClusterNctaidY: return c.cluster[1];
-    case Special::kClusterNctaidZ: return c.cluster[2];
-    case Special::kClusterCtarank: return b.rank;
-    case Special::kClusterNctarank: return uint64_t{c.cluster[0]} * c.cluster[1] * c.cluster[2];
-    case Special::kIsExplicitCluster: return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1;
-    case Special::kReservedSmemBegin: return 0;
+    case Special::kTidX:
+      return thread % c.block[0];
+    case Special::kTidY:
+      return thread / c.block[0] % c.block[1];
+    case Special::kTidZ:
+      return thread / c.block[0] / c.block[1];
+    case Special::kNtidX:
+      return c.block[0];
+    case Special::kNtidY:
+      return c.block[1];
+    case Special::kNtidZ:
+      return c.block[2];
+    case Special::kCtaidX:
+      return b.index[0];
+    case Special::kCtaidY:
+      return b.index[1];
+    case Special::kCtaidZ:
+      return b.index[2];
+    case Special::kNctaidX:
+      return c.grid[0];
+    case Special::kNctaidY:
+      return c.grid[1];
+    case Special::kNctaidZ:
+      return c.grid[2];
+    case Special::kLaneid:
+      return lane;
+    case Special::kWarpid:
+      return w.index;
+    case Special::kNwarpid:
+      return 64;
+    case Special::kSmid:
+      return 0;
+    case Special::kNsmid:
+      return 1;
+    case Special::kGridid:
+      return 1;
+    case Special::kLanemaskEq:
+      return 1u << lane;
+    case Special::kLanemaskLe:
+      return (2u << lane) - 1;
+    case Special::kLanemaskLt:
+      return (1u << lane) - 1;
+    case Special::kLanemaskGe:
+      return ~((1u << lane) - 1);
+    case Special::kLanemaskGt:
+      return ~((2u << lane) - 1);
+    case Special::kDynamicSmem:
+      return c.dynamic_smem_bytes;
+    case Special::kTotalSmem:
+      return b.smem_bytes;
+    case Special::kAggrSmem:
+      return b.smem_bytes;
+    case Special::kClusteridX:
+      return b.index[0] / c.cluster[0];
+    case Special::kClusteridY:
+      return b.index[1] / c.cluster[1];
+    case Special::kClusteridZ:
+      return b.index[2] / c.cluster[2];
+    case Special::kNclusteridX:
+      return c.grid[0] / c.cluster[0];
+    case Special::kNclusteridY:
+      return c.grid[1] / c.cluster[1];
+    case Special::kNclusteridZ:
+      return c.grid[2] / c.cluster[2];
+    case Special::kClusterCtaidX:
+      return cluster_rank(0);
+    case Special::kClusterCtaidY:
+      return cluster_rank(1);
+    case Special::kClusterCtaidZ:
+      return cluster_rank(2);
+    case Special::kClusterNctaidX:
+      return c.cluster[0];
+    case Special::kClusterNctaidY:
+      return c.cluster[1];
+    case Special::kClusterNctaidZ:
+      return c.cluster[2];
+    case Special::kClusterCtarank:
+      return b.rank;
+    case Special::kClusterNctarank:
+      return uint64_t{c.cluster[0]} * c.cluster[1] * c.cluster[2];
+    case Special::kIsExplicitCluster:
+      return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1;
+    case Special::kReservedSmemBegin:
+      return 0;
   }
   return 0;
 }
@@ -167,8 +215,8 @@ void fill_specials(Warp& w, const Code& code, uint32_t frame, uint32_t lanes) {
   for (const SpecialSlot& s : code.specials) fill_special(w, frame, s, lanes);
 }
 
-// A loop that waits for what lanes at its exit have yet to do, such as to release a lock, would never end if those lanes
-// waited for it: they go on alone.
+// A loop that waits for what lanes at its exit have yet to do, such as to release a lock, would never end if those
+// lanes waited for it: they go on alone.
 void loosen(Warp& w) {
   Meeting& m = w.meetings[w.now.meeting];
   if (w.now.meeting == 0 || m.is_frame || m.arrived == 0) return;
@@ -308,7 +356,8 @@ void return_lanes(Warp& w, uint32_t mask) {
   uint32_t id = w.now.meeting;
   while (id != kNone && !w.meetings[id].is_frame) id = w.meetings[id].parent;
   if (id == kNone) return exit_lanes(w, mask);
-  for (uint32_t inner = w.now.meeting; inner != id; inner = w.meetings[inner].parent) w.meetings[inner].expected &= ~mask;
+  for (uint32_t inner = w.now.meeting; inner != id; inner = w.meetings[inner].parent)
+    w.meetings[inner].expected &= ~mask;
   Meeting& frame = w.meetings[id];
   const uint32_t* to = frame.resume.code->lists.data() + frame.results;
   for (size_t k = 0; k < w.now.code->results.size(); ++k) {
@@ -330,8 +379,8 @@ void call_function(Warp& w, const Code& callee, uint32_t list, uint32_t mask) {
   const uint32_t frame = w.now.frame + round_up(caller.frame_bytes, kFrameAlign);
   const uint32_t local = w.now.local + round_up(caller.local_bytes, kLocalAlign);
   if (local + callee.local_bytes > w.local_stride)
-    fault("stack overflow: a call needs " + std::to_string(local + callee.local_bytes) + " bytes of local memory a thread, of " +
-          std::to_string(w.local_stride));
+    fault("stack overflow: a call needs " + std::to_string(local + callee.local_bytes) +
+          " bytes of local memory a thread, of " + std::to_string(w.local_stride));
   w.file.grow(size_t{frame} + callee.frame_bytes);
   const uint32_t* from = caller.lists.data() + list;
   for (size_t k = 0; k < callee.params.size(); ++k)

@@ -59,7 +59,16 @@ inline void write_npy(const std::string& path, const NpyArray& array) {
   header.append(63 - (header.size() + 10) % 64, ' ');
   header += '\n';
   std::ofstream out(path, std::ios::binary);
-  const char prefix[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+  const char prefix[] = {'\x93',
+                         'N',
+                         'U',
+                         'M',
+                         'P',
+                         'Y',
+                         1,
+                         0,
+                         static_cast<char>(header.size() & 255),
+                         static_cast<char>(header.size() >> 8)};
   out.write(prefix, sizeof prefix);
   out << header;
   out.write(reinterpret_cast<const char*>(array.data.data()), static_cast<std::streamsize>(array.data.size()));

@@ -1,10 +1,11 @@
 // tilewright-sim: runs a kernel of a PTX file on the simulator and reports what the memory system would see.
 //
-//   tilewright-sim kernel.ptx --entry add --grid 8 --block 256 --arg 'f32[2048]=random' --arg 'f32[2048]=zeros' --arg i32=2048
-//   tilewright-sim kernel.ptx --grid 8x4 --block 32x8 --arg x.npy --arg 'f32[64,64]' --save 1=out.npy --report listing
+//   tilewright-sim kernel.ptx --entry add --grid 8 --block 256 --arg 'f32[2048]=random' --arg 'f32[2048]=zeros' --arg
+//   i32=2048 tilewright-sim kernel.ptx --grid 8x4 --block 32x8 --arg x.npy --arg 'f32[64,64]' --save 1=out.npy --report
+//   listing
 //
-// An argument is type[shape]=fill for a pointer to an array (fills: zeros, ones, iota, random, a number), file.npy for one
-// read from a file, or type=value for a scalar. Exit status 1: the kernel is at fault, or the command line is.
+// An argument is type[shape]=fill for a pointer to an array (fills: zeros, ones, iota, random, a number), file.npy for
+// one read from a file, or type=value for a scalar. Exit status 1: the kernel is at fault, or the command line is.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -39,9 +40,10 @@ struct ElementType {
 };
 
 constexpr ElementType kTypes[] = {
-    {"f64", 8, "<f8", nullptr}, {"f32", 4, "<f4", nullptr}, {"f16", 2, "<f2", &kHalf}, {"bf16", 2, "<u2", &kBFloat16},
+    {"f64", 8, "<f8", nullptr}, {"f32", 4, "<f4", nullptr}, {"f16", 2, "<f2", &kHalf},  {"bf16", 2, "<u2", &kBFloat16},
     {"i64", 8, "<i8", nullptr}, {"i32", 4, "<i4", nullptr}, {"i16", 2, "<i2", nullptr}, {"i8", 1, "|i1", nullptr},
-    {"u64", 8, "<u8", nullptr}, {"u32", 4, "<u4", nullptr}, {"u16", 2, "<u2", nullptr}, {"u8", 1, "|u1", nullptr}, {"bool", 1, "|b1", nullptr}};
+    {"u64", 8, "<u8", nullptr}, {"u32", 4, "<u4", nullptr}, {"u16", 2, "<u2", nullptr}, {"u8", 1, "|u1", nullptr},
+    {"bool", 1, "|b1", nullptr}};
 
 const ElementType& type_named(const std::string& name) {
   for (const ElementType& t : kTypes)
@@ -53,9 +55,12 @@ void put(std::vector<std::byte>& data, size_t index, const ElementType& t, doubl
   std::byte* to = data.data() + index * t.bytes;
   const auto store = [&](auto v) { std::memcpy(to, &v, sizeof v); };
   const std::string name = t.name;
-  if (t.format) store(encode(rounded(value, *t.format), *t.format));
-  else if (name == "f64") store(value);
-  else if (name == "f32") store(static_cast<float>(value));
+  if (t.format)
+    store(encode(rounded(value, *t.format), *t.format));
+  else if (name == "f64")
+    store(value);
+  else if (name == "f32")
+    store(static_cast<float>(value));
   else if (name[0] == 'i' || value < 0) {
     const auto v = static_cast<int64_t>(value);
     std::memcpy(to, &v, t.bytes);
@@ -91,7 +96,8 @@ double number(const std::string& text) {
     value = std::stod(text, &used);
   } catch (const std::exception&) {
   }
-  if (used == 0 || used != text.size()) throw UserError("'" + text + "' is not a number, nor zeros, ones, iota or random");
+  if (used == 0 || used != text.size())
+    throw UserError("'" + text + "' is not a number, nor zeros, ones, iota or random");
   return value;
 }
 
@@ -113,11 +119,16 @@ void fill(Argument& a, const std::string& how, std::mt19937_64& random) {
   const bool is_float = a.type.name[0] == 'f' || a.type.name[0] == 'b';
   for (size_t i = 0; i < n; ++i) {
     double v;
-    if (how == "zeros" || how.empty()) v = 0;
-    else if (how == "ones") v = 1;
-    else if (how == "iota") v = static_cast<double>(i);
-    else if (how == "random") v = is_float ? std::normal_distribution<double>()(random) : static_cast<double>(random() % 100);
-    else v = number(how);
+    if (how == "zeros" || how.empty())
+      v = 0;
+    else if (how == "ones")
+      v = 1;
+    else if (how == "iota")
+      v = static_cast<double>(i);
+    else if (how == "random")
+      v = is_float ? std::normal_distribution<double>()(random) : static_cast<double>(random() % 100);
+    else
+      v = number(how);
     put(a.array.data, i, a.type, v);
   }
 }
@@ -162,20 +173,25 @@ std::array<uint32_t, 3> extent(const std::string& text, const char* what) {
   return out;
 }
 
-double share(uint64_t ideal, uint64_t real) { return real ? 100.0 * static_cast<double>(ideal) / static_cast<double>(real) : 100.0; }
+double share(uint64_t ideal, uint64_t real) {
+  return real ? 100.0 * static_cast<double>(ideal) / static_cast<double>(real) : 100.0;
+}
 
 void print_table(const sim::LaunchResult& r) {
   const sim::Counters& t = r.total;
   std::printf("%llu blocks, %llu warps, %llu warp instructions, %llu lane instructions, %llu divergent branches\n",
               static_cast<unsigned long long>(t.blocks), static_cast<unsigned long long>(t.warps),
-              static_cast<unsigned long long>(t.warp_instructions), static_cast<unsigned long long>(t.lane_instructions),
+              static_cast<unsigned long long>(t.warp_instructions),
+              static_cast<unsigned long long>(t.lane_instructions),
               static_cast<unsigned long long>(t.divergent_branches));
-  std::printf("%6s %-7s %12s %14s %12s %8s  %s\n", "line", "space", "requests", "bytes", "units", "ideal", "instruction");
+  std::printf("%6s %-7s %12s %14s %12s %8s  %s\n", "line", "space", "requests", "bytes", "units", "ideal",
+              "instruction");
   for (const sim::AccessCounters& a : r.accesses) {
     const bool shared = a.space == sim::Space::kShared;
     const uint64_t units = shared ? a.passes : a.sectors, ideal = shared ? a.ideal_passes : a.ideal_sectors;
-    std::printf("%6d %-7s %12llu %14llu %12llu %7.1f%%  %s\n", a.ptx_line, sim::space_name(a.space), static_cast<unsigned long long>(a.requests),
-                static_cast<unsigned long long>(a.bytes), static_cast<unsigned long long>(units), share(ideal, units), a.text.c_str());
+    std::printf("%6d %-7s %12llu %14llu %12llu %7.1f%%  %s\n", a.ptx_line, sim::space_name(a.space),
+                static_cast<unsigned long long>(a.requests), static_cast<unsigned long long>(a.bytes),
+                static_cast<unsigned long long>(units), share(ideal, units), a.text.c_str());
   }
   std::printf("units: 32-byte sectors of global memory, passes over the banks of shared memory\n");
 }
@@ -187,8 +203,9 @@ void print_listing(const sim::LaunchResult& r, const std::string& ptx) {
   for (const sim::LineCounters& l : r.lines) runs[l.ptx_line] += l.warps;
   for (const sim::AccessCounters& a : r.accesses) {
     const bool shared = a.space == sim::Space::kShared;
-    notes[a.ptx_line] += shared ? "  passes " + std::to_string(a.passes) + " (ideal " + std::to_string(a.ideal_passes) + ")"
-                                : "  sectors " + std::to_string(a.sectors) + " (ideal " + std::to_string(a.ideal_sectors) + ")";
+    notes[a.ptx_line] +=
+        shared ? "  passes " + std::to_string(a.passes) + " (ideal " + std::to_string(a.ideal_passes) + ")"
+               : "  sectors " + std::to_string(a.sectors) + " (ideal " + std::to_string(a.ideal_sectors) + ")";
   }
   std::istringstream in(ptx);
   int number = 0;
@@ -205,17 +222,43 @@ void print_json(const sim::LaunchResult& r) {
   const sim::Counters& t = r.total;
   Json accesses = Json::array(), lines = Json::array();
   for (const sim::AccessCounters& a : r.accesses)
-    accesses.push_back({{"ptx_line", a.ptx_line}, {"loc_line", a.loc_line}, {"text", a.text}, {"space", sim::space_name(a.space)}, {"store", a.is_store},
-                        {"requests", a.requests}, {"bytes", a.bytes}, {"sectors", a.sectors}, {"ideal_sectors", a.ideal_sectors}, {"lines", a.lines},
-                        {"passes", a.passes}, {"ideal_passes", a.ideal_passes}});
+    accesses.push_back({{"ptx_line", a.ptx_line},
+                        {"loc_line", a.loc_line},
+                        {"text", a.text},
+                        {"space", sim::space_name(a.space)},
+                        {"store", a.is_store},
+                        {"requests", a.requests},
+                        {"bytes", a.bytes},
+                        {"sectors", a.sectors},
+                        {"ideal_sectors", a.ideal_sectors},
+                        {"lines", a.lines},
+                        {"passes", a.passes},
+                        {"ideal_passes", a.ideal_passes}});
   for (const sim::LineCounters& l : r.lines)
     lines.push_back({{"ptx_line", l.ptx_line}, {"loc_line", l.loc_line}, {"warps", l.warps}, {"lanes", l.lanes}});
-  const Json out = {{"blocks", t.blocks}, {"warps", t.warps}, {"warp_instructions", t.warp_instructions}, {"lane_instructions", t.lane_instructions},
+  const Json out = {{"blocks", t.blocks},
+                    {"warps", t.warps},
+                    {"warp_instructions", t.warp_instructions},
+                    {"lane_instructions", t.lane_instructions},
                     {"divergent_branches", t.divergent_branches},
-                    {"kinds", {{"integer", t.integer}, {"fp16", t.fp16}, {"fp32", t.fp32}, {"fp64", t.fp64}, {"special", t.special}, {"convert", t.convert},
-                               {"move", t.move}, {"predicate", t.predicate}, {"memory", t.memory}, {"atomic", t.atomic}, {"control", t.control},
-                               {"barrier", t.barrier}, {"collective", t.collective}, {"matrix", t.matrix}, {"other", t.other}}},
-                    {"accesses", accesses}, {"lines", lines}};
+                    {"kinds",
+                     {{"integer", t.integer},
+                      {"fp16", t.fp16},
+                      {"fp32", t.fp32},
+                      {"fp64", t.fp64},
+                      {"special", t.special},
+                      {"convert", t.convert},
+                      {"move", t.move},
+                      {"predicate", t.predicate},
+                      {"memory", t.memory},
+                      {"atomic", t.atomic},
+                      {"control", t.control},
+                      {"barrier", t.barrier},
+                      {"collective", t.collective},
+                      {"matrix", t.matrix},
+                      {"other", t.other}}},
+                    {"accesses", accesses},
+                    {"lines", lines}};
   std::cout << out.dump(2) << "\n";
 }
 
@@ -238,7 +281,8 @@ int run(const Settings& settings) {
   const std::string ptx = buffer.str();
   const auto module = sim::parse(ptx);
   const std::vector<std::string> names = sim::kernel_names(*module);
-  if (settings.entry.empty() && names.size() != 1) throw UserError("the file has " + std::to_string(names.size()) + " entries: choose one by --entry");
+  if (settings.entry.empty() && names.size() != 1)
+    throw UserError("the file has " + std::to_string(names.size()) + " entries: choose one by --entry");
   sim::LaunchConfig config;
   config.grid = extent(settings.grid, "grid");
   config.block = extent(settings.block, "block");
@@ -257,12 +301,16 @@ int run(const Settings& settings) {
     args.push_back(a.is_array ? sim::arg(base) : a.array.data);
     if (a.is_array) memory.push_back({base, a.array.data.size(), a.name, true});
   }
-  const sim::LaunchResult result = sim::launch(*module, settings.entry.empty() ? names[0] : settings.entry, config, args, memory);
+  const sim::LaunchResult result =
+      sim::launch(*module, settings.entry.empty() ? names[0] : settings.entry, config, args, memory);
   for (Argument& a : arguments) a.take_back();
   save(settings, arguments);
-  if (settings.report == "json") print_json(result);
-  else if (settings.report == "listing") print_listing(result, ptx);
-  else if (settings.report == "table") print_table(result);
+  if (settings.report == "json")
+    print_json(result);
+  else if (settings.report == "listing")
+    print_listing(result, ptx);
+  else if (settings.report == "table")
+    print_table(result);
   return 0;
 }
 
@@ -281,7 +329,8 @@ int main(int argc, char** argv) {
   app.add_option("--smem", settings.dynamic_smem, "bytes of dynamic shared memory");
   app.add_option("--arg", settings.args, "an argument: type[shape]=fill, type=value or file.npy; repeat in order");
   app.add_option("--save", settings.saves, "N=file.npy: writes array argument N after the run");
-  app.add_option("--report", settings.report, "table, listing, json or none")->check(CLI::IsMember({"table", "listing", "json", "none"}));
+  app.add_option("--report", settings.report, "table, listing, json or none")
+      ->check(CLI::IsMember({"table", "listing", "json", "none"}));
   app.add_option("--threads", settings.threads, "host threads; 0: all cores");
   app.add_option("--step-budget", settings.step_budget, "instructions a warp may run; 0: no limit");
   app.add_option("--seed", settings.seed, "of random arguments");

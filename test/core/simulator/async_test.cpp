@@ -20,7 +20,8 @@ std::string kernel(const std::string& body) {
   mov.u32 %t, %tid.x;
   setp.eq.u32 %lead, %t, 0;
   mov.u32 %a, s;
-)" + body + "  ret;\n}\n";
+)" + body +
+         "  ret;\n}\n";
 }
 
 LaunchConfig checked(uint32_t blocks, uint32_t threads) {
@@ -30,7 +31,8 @@ LaunchConfig checked(uint32_t blocks, uint32_t threads) {
   return config;
 }
 
-std::vector<uint32_t> run(const std::string& body, std::vector<uint32_t>& in, size_t out_size, const LaunchConfig& config) {
+std::vector<uint32_t> run(const std::string& body, std::vector<uint32_t>& in, size_t out_size,
+                          const LaunchConfig& config) {
   std::vector<uint32_t> out(out_size, 0xdddddddd);
   const std::vector<Allocation> memory{allocation(in, "in"), allocation(out, "out")};
   const std::vector<std::vector<std::byte>> args{pointer(in), pointer(out)};
@@ -73,7 +75,8 @@ FULL:
   mul.wide.u32 %x, %t, 4;
   add.s64 %o, %o, %x;
   st.global.u32 [%o], %v;
-)", in, 64, checked(1, 64));
+)",
+                       in, 64, checked(1, 64));
   for (uint32_t t = 0; t < 64; ++t) {
     uint32_t v = 0;
     for (uint32_t n = 0; n < 4; ++n) v = 3 * v + in[64 * n + t];
@@ -95,7 +98,8 @@ WAIT:
   mul.wide.u32 %x, %t, 4;
   add.s64 %o, %o, %x;
   st.global.u32 [%o], %v;
-)", in, 32, checked(1, 32));
+)",
+                       in, 32, checked(1, 32));
   EXPECT_EQ(out, std::vector<uint32_t>(32, 5));
 }
 
@@ -114,7 +118,8 @@ TEST(Async, BulkStore) {
   @%lead cp.async.bulk.global.shared::cta.bulk_group [%o], [%a], 256;
   cp.async.bulk.commit_group;
   cp.async.bulk.wait_group.read 0;
-)")), "k", checked(1, 64), args, memory);
+)")),
+         "k", checked(1, 64), args, memory);
   const auto* got = reinterpret_cast<const uint32_t*>(base);
   for (uint32_t t = 0; t < 64; ++t) EXPECT_EQ(got[t], 7 * t);
 }
@@ -145,7 +150,8 @@ TEST(Async, DistributedSharedMemory) {
   mul.wide.u32 %x, %n, 4;
   add.s64 %o, %o, %x;
   st.global.u32 [%o], %w;
-)", in, 256, config);
+)",
+                       in, 256, config);
   for (uint32_t b = 0; b < 8; ++b)
     for (uint32_t t = 0; t < 32; ++t) EXPECT_EQ(out[32 * b + t], (b / 4 * 4 + (b + 1) % 4) * 100 + t);
 }
@@ -158,13 +164,21 @@ std::string report(const std::string& body, uint32_t threads = 32) {
 }
 
 TEST(Async, Misuse) {
-  const auto expect = [](const std::string& text, const char* part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
-  expect(report("  st.shared.u64 [full], 0;\n  mbarrier.arrive.shared.b64 _, [full];\n"), "an mbarrier that is not initialised");
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(report("  st.shared.u64 [full], 0;\n  mbarrier.arrive.shared.b64 _, [full];\n"),
+         "an mbarrier that is not initialised");
   expect(report("  @%lead mbarrier.init.shared.b64 [full], 0;\n"), "mbarrier.init for 0 arrivals");
-  expect(report("  @%lead mbarrier.init.shared.b64 [full], 2;\n  bar.sync 0;\n  @%lead mbarrier.arrive.shared.b64 _, [full], 3;\n"), "more arrivals than it expects");
-  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\n  @%lead cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%i], 24, [full];\n"),
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 2;\n  bar.sync 0;\n  @%lead mbarrier.arrive.shared.b64 _, "
+                "[full], 3;\n"),
+         "more arrivals than it expects");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\n  @%lead "
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%i], 24, [full];\n"),
          "a bulk copy of 24 bytes, expected a multiple of 16");
-  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\nW:\n  mbarrier.try_wait.parity.shared.b64 %p, [full], 0;\n  @!%p bra W;\n"), "step budget");
+  expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\nW:\n  "
+                "mbarrier.try_wait.parity.shared.b64 %p, [full], 0;\n  @!%p bra W;\n"),
+         "step budget");
   expect(report("  barrier.cluster.wait;\n"), "barrier.cluster.wait without an arrive");
 }
 

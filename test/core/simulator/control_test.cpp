@@ -7,7 +7,8 @@ namespace tilewright::sim {
 namespace {
 
 // Each thread runs `body`, which leaves a 32-bit result in %v; %t is its thread number.
-std::vector<uint32_t> run_threads(const std::string& body, uint32_t threads, const std::string& declarations = "", uint32_t blocks = 1) {
+std::vector<uint32_t> run_threads(const std::string& body, uint32_t threads, const std::string& declarations = "",
+                                  uint32_t blocks = 1) {
   const std::string ptx = module_header() + R"(
 .visible .entry k(.param .u64 out)
 {
@@ -49,7 +50,8 @@ MEET:
   activemask.b32 %v;
   popc.b32 %v, %v;
   add.u32 %v, %v, %r1;
-)", 40);
+)",
+                               40);
   for (uint32_t i = 0; i < 40; ++i) EXPECT_EQ(out[i], (i % 2 ? 100u : 200u) + (i < 32 ? 32 : 8)) << i;
 }
 
@@ -72,7 +74,8 @@ DONE:
   activemask.b32 %r2;
   popc.b32 %r2, %r2;
   mad.lo.u32 %v, %r2, 1000, %v;
-)", 32);
+)",
+                               32);
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], 32000 + i * (i + 1) / 2) << i;
 }
 
@@ -96,7 +99,8 @@ EXIT:
   ret;
 END:
   bar.warp.sync 0xffffffff;
-)", 51);
+)",
+                               51);
   for (uint32_t i = 0; i < 51; ++i) {
     uint32_t v = 0;
     for (uint32_t k = 1; k <= 10; ++k) {
@@ -124,7 +128,8 @@ MEET:
   activemask.b32 %r1;
   popc.b32 %r1, %r1;
   mad.lo.u32 %v, %r1, 1000, %v;
-)", 32);
+)",
+                               32);
   const uint32_t expected[] = {11, 10, 100, 10};
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], 32000 + expected[i % 4]) << i;
 }
@@ -148,7 +153,8 @@ AGAIN:
   atom.shared.exch.b32 %r3, [lock], 0;
   bar.sync 0;
   ld.shared.u32 %v, [sum];
-)", 64, "  .shared .align 4 .u32 lock, sum;\n");
+)",
+                               64, "  .shared .align 4 .u32 lock, sum;\n");
   for (uint32_t v : out) EXPECT_EQ(v, 63u * 64 / 2);
 }
 
@@ -196,7 +202,8 @@ TEST(Barrier, OrdersSharedMemoryBetweenWarps) {
   shl.b32 %r3, %r3, 2;
   add.u32 %r3, %r3, %r1;
   ld.shared.u32 %v, [%r3];
-)", 1000, "  .shared .align 4 .b8 s[4096];\n", 3);
+)",
+                               1000, "  .shared .align 4 .b8 s[4096];\n", 3);
   for (uint32_t i = 0; i < 3000; ++i) EXPECT_EQ(out[i], 999 - i % 1000);
 }
 
@@ -222,7 +229,8 @@ CONSUME:
   bar.sync 1, 64;
   ld.shared.u32 %v, [s];
 END:
-)", 128, "  .shared .align 4 .u32 s;\n");
+)",
+                               128, "  .shared .align 4 .u32 s;\n");
   for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(out[i], i < 32 ? 42u : i < 64 ? 1 : 7);
 }
 
@@ -238,7 +246,8 @@ TEST(Barrier, Reductions) {
   selp.u32 %r3, 5000, 0, %q;
   add.u32 %v, %r1, %r2;
   add.u32 %v, %v, %r3;
-)", 96);
+)",
+                               96);
   for (uint32_t v : out) EXPECT_EQ(v, 24u + 1000 + 0);
 }
 
@@ -248,7 +257,8 @@ TEST(Barrier, ExitedWarpsAreNotAwaited) {
   @%p exit;
   bar.sync 0;
   mov.u32 %v, 3;
-)", 128);
+)",
+                               128);
   for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(out[i], i < 64 ? 3u : 0xdddddddd);
 }
 
@@ -269,8 +279,10 @@ TEST(Collective, ShuffleAllModes) {
     for (const uint32_t width : {32u, 16u, 8u, 2u}) {
       for (const uint32_t b : {0u, 1u, 3u, 5u, 16u, 31u}) {
         const uint32_t c = (32 - width) << 8 | (mode == "up" ? 0 : 31);
-        const auto out = run_threads("  mul.lo.u32 %r0, %t, 7;\n  shfl.sync." + mode + ".b32 %r1|%p, %r0, " + std::to_string(b) + ", " + std::to_string(c) +
-                                         ", -1;\n  selp.u32 %v, 1000, 0, %p;\n  add.u32 %v, %v, %r1;\n", 32);
+        const auto out =
+            run_threads("  mul.lo.u32 %r0, %t, 7;\n  shfl.sync." + mode + ".b32 %r1|%p, %r0, " + std::to_string(b) +
+                            ", " + std::to_string(c) + ", -1;\n  selp.u32 %v, 1000, 0, %p;\n  add.u32 %v, %v, %r1;\n",
+                        32);
         for (uint32_t i = 0; i < 32; ++i) {
           bool ok = false;
           const uint32_t from = shuffled(mode, i, b, c, ok);
@@ -295,7 +307,8 @@ TEST(Collective, Votes) {
   add.u32 %v, %v, %r1;
   add.u32 %v, %v, %r2;
   add.u32 %v, %v, %r3;
-)", 64);
+)",
+                               64);
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], i < 32 ? 31u * 8 + 1 : 4) << i;
 }
 
@@ -318,7 +331,8 @@ TEST(Collective, ReductionsMatchesAndElection) {
   @%p add.u32 %v, %v, 1;
   @%q add.u32 %v, %v, %r6;
   @%q add.u32 %v, %v, 77;
-)", 32);
+)",
+                               32);
   for (uint32_t i = 0; i < 32; ++i) {
     const uint32_t same = 0xffu << (i / 8 * 8);
     EXPECT_EQ(out[i], 496 + static_cast<uint32_t>(-10) + 0xffffffffu + 0 + same + 0 + (i == 0 ? 77 : 0)) << i;
@@ -334,7 +348,8 @@ TEST(Collective, DivergedLanesGatherAtAShuffle) {
   add.u32 %r0, %r0, 100;
 FIRST:
   shfl.sync.bfly.b32 %v, %r0, 16, 31, -1;
-)", 32);
+)",
+                               32);
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i < 16 ? i + 116 : i - 16);
 }
 
@@ -392,7 +407,8 @@ TEST(Special, LaneMasks) {
   mov.u32 %r2, %lanemask_eq;
   add.u32 %v, %r0, %r1;
   add.u32 %v, %v, %r2;
-)", 32);
+)",
+                               32);
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], 0xffffffffu + (1u << i));
 }
 
@@ -404,7 +420,8 @@ TEST(Special, ClocksAdvance) {
   mov.u64 %c1, %clock64;
   setp.ge.u64 %p, %c1, %c0;
   selp.u32 %v, 1, 0, %p;
-)", 32);
+)",
+                               32);
   for (uint32_t v : out) EXPECT_EQ(v, 1u);
 }
 

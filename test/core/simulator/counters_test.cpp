@@ -7,7 +7,8 @@ namespace tilewright::sim {
 namespace {
 
 // One warp loads `type` elements of `bytes` at base + lane * stride + offset.
-LaunchResult strided_load(const std::string& instruction, const std::string& registers, uint32_t stride, uint32_t offset, uint32_t lanes = 32) {
+LaunchResult strided_load(const std::string& instruction, const std::string& registers, uint32_t stride,
+                          uint32_t offset, uint32_t lanes = 32) {
   const std::string ptx = module_header() + R"(
 .visible .entry k(.param .u64 in)
 {
@@ -18,9 +19,11 @@ LaunchResult strided_load(const std::string& instruction, const std::string& reg
   .reg .b16 %h;
   ld.param.u64 %r1, [in];
   mov.u32 %t, %tid.x;
-  mul.wide.u32 %r2, %t, )" + std::to_string(stride) + R"(;
+  mul.wide.u32 %r2, %t, )" +
+                          std::to_string(stride) + R"(;
   add.s64 %r1, %r1, %r2;
-  )" + instruction + " " + registers + ", [%r1+" + std::to_string(offset) + R"(];
+  )" + instruction + " " + registers +
+                          ", [%r1+" + std::to_string(offset) + R"(];
   ret;
 })";
   const size_t bytes = 32 * 512;
@@ -44,15 +47,15 @@ void expect_global(const LaunchResult& r, uint64_t sectors, uint64_t ideal, uint
 
 TEST(Counters, GlobalSectorsAndLines) {
   expect_global(strided_load("ld.global.u32", "%x0", 4, 0), 4, 4, 1, 128);
-  expect_global(strided_load("ld.global.u32", "%x0", 4, 4), 5, 4, 2, 128);       // one word off
-  expect_global(strided_load("ld.global.u32", "%x0", 8, 0), 8, 4, 2, 128);       // every second word
-  expect_global(strided_load("ld.global.u32", "%x0", 128, 0), 32, 4, 32, 128);   // a column
-  expect_global(strided_load("ld.global.u32", "%x0", 0, 0), 1, 1, 1, 128);       // broadcast
+  expect_global(strided_load("ld.global.u32", "%x0", 4, 4), 5, 4, 2, 128);      // one word off
+  expect_global(strided_load("ld.global.u32", "%x0", 8, 0), 8, 4, 2, 128);      // every second word
+  expect_global(strided_load("ld.global.u32", "%x0", 128, 0), 32, 4, 32, 128);  // a column
+  expect_global(strided_load("ld.global.u32", "%x0", 0, 0), 1, 1, 1, 128);      // broadcast
   expect_global(strided_load("ld.global.u16", "%h", 2, 0), 2, 2, 1, 64);
   expect_global(strided_load("ld.global.u64", "%y0", 8, 0), 8, 8, 2, 256);
   expect_global(strided_load("ld.global.v4.u32", "{%x0, %x1, %x2, %x3}", 16, 0), 16, 16, 4, 512);
   expect_global(strided_load("ld.global.v2.u64", "{%y0, %y1}", 32, 0), 32, 16, 8, 512);
-  expect_global(strided_load("ld.global.u32", "%x0", 4, 0, 5), 1, 1, 1, 20);     // five lanes
+  expect_global(strided_load("ld.global.u32", "%x0", 4, 0, 5), 1, 1, 1, 20);  // five lanes
 }
 
 TEST(Counters, DescendingAndScatteredAddresses) {
@@ -96,8 +99,10 @@ AccessCounters shared_store(const std::string& instruction, const std::string& r
   .reg .b16 %h;
   mov.u32 %t, %tid.x;
   mov.u32 %a, s;
-  mad.lo.u32 %a, %t, )" + std::to_string(stride) + R"(, %a;
-  )" + instruction + " [%a], " + registers + R"(;
+  mad.lo.u32 %a, %t, )" + std::to_string(stride) +
+                          R"(, %a;
+  )" + instruction + " [%a], " +
+                          registers + R"(;
   ret;
 })";
   const LaunchResult r = launch(*parse(ptx), "k", config_1d(1, 32), {}, {});
@@ -112,13 +117,13 @@ TEST(Counters, SharedMemoryBankPasses) {
     EXPECT_EQ(a.ideal_passes, ideal) << a.text;
   };
   expect(shared_store("st.shared.u32", "%x0", 4), 1, 1);
-  expect(shared_store("st.shared.u32", "%x0", 8), 2, 1);      // two lanes a bank
-  expect(shared_store("st.shared.u32", "%x0", 128), 32, 1);   // a column of 32 words
-  expect(shared_store("st.shared.u32", "%x0", 132), 1, 1);    // a padded column
-  expect(shared_store("st.shared.u32", "%x0", 0), 1, 1);      // one word
-  expect(shared_store("st.shared.u16", "%h", 2), 1, 1);       // two lanes a word
+  expect(shared_store("st.shared.u32", "%x0", 8), 2, 1);     // two lanes a bank
+  expect(shared_store("st.shared.u32", "%x0", 128), 32, 1);  // a column of 32 words
+  expect(shared_store("st.shared.u32", "%x0", 132), 1, 1);   // a padded column
+  expect(shared_store("st.shared.u32", "%x0", 0), 1, 1);     // one word
+  expect(shared_store("st.shared.u16", "%h", 2), 1, 1);      // two lanes a word
   expect(shared_store("st.shared.u16", "%h", 64), 16, 1);
-  expect(shared_store("st.shared.u64", "%y", 8), 2, 2);       // two half warps
+  expect(shared_store("st.shared.u64", "%y", 8), 2, 2);  // two half warps
   expect(shared_store("st.shared.u64", "%y", 16), 4, 2);
   expect(shared_store("st.shared.v4.u32", "{%x0, %x1, %x2, %x3}", 16), 4, 4);
   expect(shared_store("st.shared.v4.u32", "{%x0, %x1, %x2, %x3}", 128), 32, 4);

@@ -9,13 +9,18 @@ namespace {
 using testing::Test;
 
 std::string simple_kernel(const std::string& body) {
-  return module_header() + ".file 1 \"group.tw\"\n.visible .entry faulty(.param .u64 in)\n{\n  .reg .b64 %r<8>;\n  .reg .b32 %t, %v;\n  .reg .f32 %f<4>;\n"
-                           "  .reg .pred %p;\n  .shared .align 16 .b8 s[256];\n  ld.param.u64 %r1, [in];\n  mov.u32 %t, %tid.x;\n  mul.wide.u32 %r2, %t, 4;\n"
-                           "  add.s64 %r2, %r1, %r2;\n" + body + "  ret;\n}\n";
+  return module_header() +
+         ".file 1 \"group.tw\"\n.visible .entry faulty(.param .u64 in)\n{\n  .reg .b64 %r<8>;\n  .reg .b32 %t, %v;\n  "
+         ".reg .f32 %f<4>;\n"
+         "  .reg .pred %p;\n  .shared .align 16 .b8 s[256];\n  ld.param.u64 %r1, [in];\n  mov.u32 %t, %tid.x;\n  "
+         "mul.wide.u32 %r2, %t, 4;\n"
+         "  add.s64 %r2, %r1, %r2;\n" +
+         body + "  ret;\n}\n";
 }
 
 // The report of a launch over `elements` words named "x".
-std::string report(const std::string& body, uint32_t threads = 64, size_t elements = 64, LaunchConfig config = {}, bool writable = true) {
+std::string report(const std::string& body, uint32_t threads = 64, size_t elements = 64, LaunchConfig config = {},
+                   bool writable = true) {
   std::vector<uint32_t> x(elements);
   config.block = {threads, 1, 1};
   const std::vector<Allocation> memory{allocation(x, "x", writable)};
@@ -30,22 +35,28 @@ void expect_contains(const std::string& text, std::initializer_list<const char*>
 
 TEST(Faults, OutOfBoundsLoad) {
   const std::string text = report("  .loc 1 7 2\n  ld.global.u32 %v, [%r2];\n", 70);
-  expect_contains(text, {"out-of-bounds global load of 4 bytes", "0 bytes past the end of 'x'", "256 bytes)", "at offset 256", "kernel faulty",
-                         "line 17: ld.global.u32 %v, [%r2]", "(group.tw:7)", "block (0, 0, 0)", "thread (64, 0, 0)"});
+  expect_contains(text, {"out-of-bounds global load of 4 bytes", "0 bytes past the end of 'x'", "256 bytes)",
+                         "at offset 256", "kernel faulty", "line 17: ld.global.u32 %v, [%r2]", "(group.tw:7)",
+                         "block (0, 0, 0)", "thread (64, 0, 0)"});
 }
 
 TEST(Faults, OutOfBoundsStoreBefore) {
-  expect_contains(report("  st.global.u32 [%r2+-8], %v;\n"), {"out-of-bounds global store", "8 bytes before 'x'", "thread (0, 0, 0)"});
+  expect_contains(report("  st.global.u32 [%r2+-8], %v;\n"),
+                  {"out-of-bounds global store", "8 bytes before 'x'", "thread (0, 0, 0)"});
 }
 
 TEST(Faults, AccessThatPassesTheEnd) {
-  expect_contains(report("  ld.global.v2.f32 {%f0, %f1}, [%r1+256];\n", 1, 65), {"out-of-bounds global load of 8 bytes", "the last 4 of its bytes pass"});
+  expect_contains(report("  ld.global.v2.f32 {%f0, %f1}, [%r1+256];\n", 1, 65),
+                  {"out-of-bounds global load of 8 bytes", "the last 4 of its bytes pass"});
 }
 
-TEST(Faults, NullPointer) { expect_contains(report("  mov.u64 %r2, 0;\n  ld.u32 %v, [%r2];\n"), {"out-of-bounds global load", "at 0x0"}); }
+TEST(Faults, NullPointer) {
+  expect_contains(report("  mov.u64 %r2, 0;\n  ld.u32 %v, [%r2];\n"), {"out-of-bounds global load", "at 0x0"});
+}
 
 TEST(Faults, Misaligned) {
-  expect_contains(report("  ld.global.v2.f32 {%f0, %f1}, [%r1+4];\n"), {"misaligned global access of 8 bytes", "a multiple of 8"});
+  expect_contains(report("  ld.global.v2.f32 {%f0, %f1}, [%r1+4];\n"),
+                  {"misaligned global access of 8 bytes", "a multiple of 8"});
   expect_contains(report("  ld.shared.u32 %v, [s+2];\n"), {"misaligned shared access of 4 bytes"});
 }
 
@@ -63,24 +74,31 @@ TEST(Faults, OnlyActiveLanesAreChecked) {
 }
 
 TEST(Faults, BarrierInDivergentCode) {
-  expect_contains(report("  setp.lt.u32 %p, %t, 10;\n  @%p bra A;\n  bra B;\nA:\n  bar.sync 0;\nB:\n"), {"barrier in divergent code", "lanes 10-31", "bar.sync 0"});
+  expect_contains(report("  setp.lt.u32 %p, %t, 10;\n  @%p bra A;\n  bra B;\nA:\n  bar.sync 0;\nB:\n"),
+                  {"barrier in divergent code", "lanes 10-31", "bar.sync 0"});
 }
 
 TEST(Faults, DeadlockNamesEachWarp) {
-  const std::string text = report("  setp.lt.u32 %p, %t, 32;\n  @%p bra A;\n  bar.sync 1;\n  bra B;\nA:\n  bar.sync 2;\nB:\n");
-  expect_contains(text, {"deadlock", "barrier 1: 32 of 64 threads", "barrier 2: 32 of 64", "warp 0, lanes 0xffffffff at barrier 2", "warp 1, lanes 0xffffffff at barrier 1",
-                         "bar.sync 2"});
+  const std::string text =
+      report("  setp.lt.u32 %p, %t, 32;\n  @%p bra A;\n  bar.sync 1;\n  bra B;\nA:\n  bar.sync 2;\nB:\n");
+  expect_contains(
+      text, {"deadlock", "barrier 1: 32 of 64 threads", "barrier 2: 32 of 64", "warp 0, lanes 0xffffffff at barrier 2",
+             "warp 1, lanes 0xffffffff at barrier 1", "bar.sync 2"});
 }
 
 TEST(Faults, CollectiveThatLanesNeverReach) {
-  expect_contains(report("  setp.lt.u32 %p, %t, 10;\n  @%p bra B;\n  shfl.sync.idx.b32 %v, %t, 0, 31, -1;\n  bra B;\nB:\n  bar.warp.sync -1;\n", 32), {"deadlock", "waiting for lanes of its warp", "shfl.sync"});
+  expect_contains(report("  setp.lt.u32 %p, %t, 10;\n  @%p bra B;\n  shfl.sync.idx.b32 %v, %t, 0, 31, -1;\n  bra "
+                         "B;\nB:\n  bar.warp.sync -1;\n",
+                         32),
+                  {"deadlock", "waiting for lanes of its warp", "shfl.sync"});
   expect_contains(report("  vote.sync.ballot.b32 %v, 1, 0xff;\n", 32), {"member mask leaves them out", "lanes 8-31"});
 }
 
 TEST(Faults, StepBudget) {
   LaunchConfig config;
   config.step_budget = 100000;
-  expect_contains(report("LOOP:\n  add.u32 %v, %v, 1;\n  bra LOOP;\n", 32, 64, config), {"step budget of 100000", "kernel faulty"});
+  expect_contains(report("LOOP:\n  add.u32 %v, %v, 1;\n  bra LOOP;\n", 32, 64, config),
+                  {"step budget of 100000", "kernel faulty"});
 }
 
 TEST(Faults, Trap) { expect_contains(report("  setp.eq.u32 %p, %t, 5;\n  @%p trap;\n"), {"trap", "thread (5, 0, 0)"}); }
@@ -111,7 +129,9 @@ std::string parse_error(const std::string& ptx) {
 
 TEST(Parse, ErrorsCarryLineAndColumn) {
   const auto body_error = [](const std::string& statement) {
-    return parse_error(module_header() + ".visible .entry k()\n{\n  .reg .b32 %r<4>;\n  .reg .b64 %d;\n  .reg .pred %p;\n" + statement + "\n}\n");
+    return parse_error(module_header() +
+                       ".visible .entry k()\n{\n  .reg .b32 %r<4>;\n  .reg .b64 %d;\n  .reg .pred %p;\n" + statement +
+                       "\n}\n");
   };
   EXPECT_EQ(body_error("  frobnicate.u32 %r1, %r2;"), "9:3: the simulator has no instruction 'frobnicate.u32'");
   EXPECT_EQ(body_error("  add.u32.wild %r1, %r2, %r3;"), "9:3: the simulator has no instruction 'add.u32.wild'");
@@ -126,9 +146,11 @@ TEST(Parse, ErrorsCarryLineAndColumn) {
   EXPECT_EQ(body_error("  mov.u32 %r1 %r2;"), "9:15: found '%r2', expected ';'");
   EXPECT_EQ(body_error("  @%r1 bra L;"), "9:4: '%r1' is not a predicate");
   EXPECT_EQ(body_error("  call nothing;"), "9:8: function 'nothing' has no body in this module");
-  EXPECT_EQ(body_error("  tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [x, {%r0, %r1}];"), "9:3: the simulator has no instruction 'tex.2d.v4.f32.f32'");
+  EXPECT_EQ(body_error("  tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [x, {%r0, %r1}];"),
+            "9:3: the simulator has no instruction 'tex.2d.v4.f32.f32'");
   EXPECT_EQ(parse_error(""), "1:1: found no .version, which a PTX module begins with");
-  EXPECT_EQ(parse_error(".version 8.5\n.target sm_90a\n.address_size 32\n"), "3:15: only .address_size 64 can be simulated");
+  EXPECT_EQ(parse_error(".version 8.5\n.target sm_90a\n.address_size 32\n"),
+            "3:15: only .address_size 64 can be simulated");
   EXPECT_EQ(parse_error(module_header() + ".entry k() {\n  ret;\n"), "4:12: '{' without '}'");
   EXPECT_EQ(parse_error(module_header() + "/* open"), "4:1: comment without end");
 }
@@ -150,9 +172,15 @@ TEST(Parse, DamagedTextIsNeverFatal) {
     for (int k = 0; k < 5; ++k) {
       const size_t at = random() % text.size();
       switch (random() % 3) {
-        case 0: text[at] = kBytes[random() % kBytes.size()]; break;
-        case 1: text.erase(at, random() % 20); break;
-        default: text.insert(at, text.substr(random() % text.size(), random() % 30)); break;
+        case 0:
+          text[at] = kBytes[random() % kBytes.size()];
+          break;
+        case 1:
+          text.erase(at, random() % 20);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 30));
+          break;
       }
     }
     try_parse(text);

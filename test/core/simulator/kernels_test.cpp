@@ -94,7 +94,9 @@ TEST(Kernels, FunctionsSwitchesPrintfAndAssert) {
   const auto module = parse(read_data("functions_sm90a.ptx"));
   std::vector<float> out(32);
   const std::vector<Allocation> memory{allocation(out, "out")};
-  const auto run = [&](int n) { launch(*module, "dev", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(out), arg(n)}, memory); };
+  const auto run = [&](int n) {
+    launch(*module, "dev", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(out), arg(n)}, memory);
+  };
   testing::internal::CaptureStdout();
   run(5);
   std::fflush(stdout);
@@ -120,7 +122,8 @@ TEST(Kernels, HistogramInSharedMemory) {
   LaunchConfig config = config_1d(4, 96);
   config.check_races = config.check_uninitialized = true;
   const std::vector<Allocation> memory{allocation(data, "data"), allocation(counts, "counts")};
-  launch(*module, "hist", config, std::vector<std::vector<std::byte>>{pointer(data), pointer(counts), arg(10000)}, memory);
+  launch(*module, "hist", config, std::vector<std::vector<std::byte>>{pointer(data), pointer(counts), arg(10000)},
+         memory);
   EXPECT_EQ(counts, expected);
 }
 

@@ -143,7 +143,8 @@ void expect_binary(const std::string& name, double limit, F exact) {
   const std::vector<T> y = run(name, x, z);
   for (size_t i = 0; i < x.size(); ++i) {
     const L e = exact(static_cast<L>(x[i]), static_cast<L>(z[i]));
-    ASSERT_LE(ulps(y[i], e), limit) << name << "(" << x[i] << ", " << z[i] << ") = " << y[i] << ", exactly " << static_cast<double>(e);
+    ASSERT_LE(ulps(y[i], e), limit) << name << "(" << x[i] << ", " << z[i] << ") = " << y[i] << ", exactly "
+                                    << static_cast<double>(e);
   }
 }
 

@@ -87,7 +87,8 @@ TEST(Matrix, StoreIsTheInverseOfLoad) {
   // Matrix m is now the transpose of matrix 3 - m; thread 8m + i reads its row i.
   for (uint32_t m = 0; m < 4; ++m)
     for (uint32_t i = 0; i < 8; ++i)
-      for (uint32_t k = 0; k < 4; ++k) EXPECT_EQ(out[4 * (8 * m + i) + k], pair(64 * (3 - m) + 8 * (2 * k) + i, 64 * (3 - m) + 8 * (2 * k + 1) + i));
+      for (uint32_t k = 0; k < 4; ++k)
+        EXPECT_EQ(out[4 * (8 * m + i) + k], pair(64 * (3 - m) + 8 * (2 * k) + i, 64 * (3 - m) + 8 * (2 * k + 1) + i));
 }
 
 TEST(Matrix, TransposeInRegisters) {
@@ -109,7 +110,8 @@ TEST(Matrix, LoadCountsRowsAsQuarterWarps) {
   .reg .b32 %t, %a, %r<4>;
   mov.u32 %t, %tid.x;
   mov.u32 %a, s;
-  mad.lo.u32 %a, %t, )" + std::to_string(row_bytes) + R"(, %a;
+  mad.lo.u32 %a, %t, )" + std::to_string(row_bytes) +
+                            R"(, %a;
   ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%a];
   ret;
 })";
@@ -138,7 +140,7 @@ TEST(Matrix, DivergentCodeIsReported) {
 }
 
 struct Shape {
-  std::string name;         // of the instruction, with types
+  std::string name;  // of the instruction, with types
   uint32_t k, a_regs, b_regs, d_regs, per_register;
   std::function<std::pair<uint32_t, uint32_t>(uint32_t g, uint32_t t, uint32_t i)> a, b;  // (row, k), (k, column)
   std::function<uint32_t(int)> encode;                                                    // a small integer
@@ -153,18 +155,28 @@ uint32_t f16_of(int v) {  // exact for |v| < 32
 std::vector<Shape> shapes() {
   using P = std::pair<uint32_t, uint32_t>;
   const auto bf16_of = [](int v) { return std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16; };
-  const auto a16 = [](uint32_t g, uint32_t t, uint32_t i) { return P(g + 8 * ((i >> 1) & 1), 2 * t + (i & 1) + 8 * (i >> 2)); };
+  const auto a16 = [](uint32_t g, uint32_t t, uint32_t i) {
+    return P(g + 8 * ((i >> 1) & 1), 2 * t + (i & 1) + 8 * (i >> 2));
+  };
   const auto b16 = [](uint32_t g, uint32_t t, uint32_t i) { return P(2 * t + (i & 1) + 8 * (i >> 1), g); };
   const auto a32 = [](uint32_t g, uint32_t t, uint32_t i) { return P(g + 8 * (i & 1), t + 4 * (i >> 1)); };
   const auto b32 = [](uint32_t g, uint32_t t, uint32_t i) { return P(t + 4 * i, g); };
-  const auto a8 = [](uint32_t g, uint32_t t, uint32_t i) { return P(g + 8 * ((i >> 2) & 1), 4 * t + (i & 3) + 16 * (i >> 3)); };
+  const auto a8 = [](uint32_t g, uint32_t t, uint32_t i) {
+    return P(g + 8 * ((i >> 2) & 1), 4 * t + (i & 3) + 16 * (i >> 3));
+  };
   const auto b8 = [](uint32_t g, uint32_t t, uint32_t i) { return P(4 * t + (i & 3) + 16 * (i >> 2), g); };
-  const auto tf32_of = [](int v) { return std::bit_cast<uint32_t>(static_cast<float>(v)) | 0x1fffu; };  // low bits are ignored
+  const auto tf32_of = [](int v) {
+    return std::bit_cast<uint32_t>(static_cast<float>(v)) | 0x1fffu;
+  };  // low bits are ignored
   const auto s8_of = [](int v) { return static_cast<uint32_t>(v) & 255; };
-  return {{"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 4, 2, 4, 2, a16, b16, bf16_of}, {"m16n8k8.row.col.f32.bf16.bf16.f32", 8, 2, 1, 4, 2, a16, b16, bf16_of},
-          {"m16n8k16.row.col.f32.f16.f16.f32", 16, 4, 2, 4, 2, a16, b16, f16_of},    {"m16n8k8.row.col.f32.f16.f16.f32", 8, 2, 1, 4, 2, a16, b16, f16_of},
-          {"m16n8k16.row.col.f16.f16.f16.f16", 16, 4, 2, 2, 2, a16, b16, f16_of},    {"m16n8k8.row.col.f32.tf32.tf32.f32", 8, 4, 2, 4, 1, a32, b32, tf32_of},
-          {"m16n8k4.row.col.f32.tf32.tf32.f32", 4, 2, 1, 4, 1, a32, b32, tf32_of},   {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, 2, 4, 4, a8, b8, s8_of}};
+  return {{"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 4, 2, 4, 2, a16, b16, bf16_of},
+          {"m16n8k8.row.col.f32.bf16.bf16.f32", 8, 2, 1, 4, 2, a16, b16, bf16_of},
+          {"m16n8k16.row.col.f32.f16.f16.f32", 16, 4, 2, 4, 2, a16, b16, f16_of},
+          {"m16n8k8.row.col.f32.f16.f16.f32", 8, 2, 1, 4, 2, a16, b16, f16_of},
+          {"m16n8k16.row.col.f16.f16.f16.f16", 16, 4, 2, 2, 2, a16, b16, f16_of},
+          {"m16n8k8.row.col.f32.tf32.tf32.f32", 8, 4, 2, 4, 1, a32, b32, tf32_of},
+          {"m16n8k4.row.col.f32.tf32.tf32.f32", 4, 2, 1, 4, 1, a32, b32, tf32_of},
+          {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, 2, 4, 4, a8, b8, s8_of}};
 }
 
 std::string list(const char* prefix, uint32_t n) {
@@ -179,15 +191,23 @@ TEST(Matrix, MultiplyAccumulate) {
     const std::string type = packed || integer ? "b32" : "f32";
     std::string body;
     const auto loads = [&](const char* prefix, uint32_t n, uint32_t at) {
-      for (uint32_t i = 0; i < n; ++i) body += "  ld.global.b32 %" + std::string(prefix) + std::to_string(i) + ", [%src+" + std::to_string(4 * (at + i)) + "];\n";
+      for (uint32_t i = 0; i < n; ++i)
+        body += "  ld.global.b32 %" + std::string(prefix) + std::to_string(i) + ", [%src+" +
+                std::to_string(4 * (at + i)) + "];\n";
     };
     loads("a", s.a_regs, 0);
     loads("b", s.b_regs, 4);
     loads("c", s.d_regs, 8);
-    body += "  mma.sync.aligned." + s.name + " " + list("c", s.d_regs) + ", " + list("a", s.a_regs) + ", " + list("b", s.b_regs) + ", " + list("c", s.d_regs) + ";\n";
-    for (uint32_t i = 0; i < s.d_regs; ++i) body += "  st.global.b32 [%src+" + std::to_string(4 * (8 + i)) + "], %c" + std::to_string(i) + ";\n";
-    const std::string ptx = module_header() + ".visible .entry k(.param .u64 io)\n{\n  .reg .b64 %src, %x;\n  .reg .b32 %t, %a<4>, %b<2>;\n  .reg ." + type +
-                            " %c<4>;\n  ld.param.u64 %src, [io];\n  mov.u32 %t, %tid.x;\n  mul.wide.u32 %x, %t, 48;\n  add.s64 %src, %src, %x;\n" + body + "  ret;\n}\n";
+    body += "  mma.sync.aligned." + s.name + " " + list("c", s.d_regs) + ", " + list("a", s.a_regs) + ", " +
+            list("b", s.b_regs) + ", " + list("c", s.d_regs) + ";\n";
+    for (uint32_t i = 0; i < s.d_regs; ++i)
+      body += "  st.global.b32 [%src+" + std::to_string(4 * (8 + i)) + "], %c" + std::to_string(i) + ";\n";
+    const std::string ptx =
+        module_header() +
+        ".visible .entry k(.param .u64 io)\n{\n  .reg .b64 %src, %x;\n  .reg .b32 %t, %a<4>, %b<2>;\n  .reg ." + type +
+        " %c<4>;\n  ld.param.u64 %src, [io];\n  mov.u32 %t, %tid.x;\n  mul.wide.u32 %x, %t, 48;\n  add.s64 %src, %src, "
+        "%x;\n" +
+        body + "  ret;\n}\n";
     const auto value_a = [](uint32_t row, uint32_t k) { return static_cast<int>((row * 5 + k * 3) % 7) - 3; };
     const auto value_b = [](uint32_t k, uint32_t n) { return static_cast<int>((k * 2 + n * 3) % 5) - 2; };
     const auto value_c = [](uint32_t row, uint32_t n) { return static_cast<int>((row + n) % 9) - 4; };
@@ -197,12 +217,16 @@ TEST(Matrix, MultiplyAccumulate) {
     };
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const uint32_t g = lane / 4, t = lane % 4;
-      for (uint32_t i = 0; i < s.a_regs * s.per_register; ++i) place(lane, 0, i, s.encode(value_a(s.a(g, t, i).first, s.a(g, t, i).second)));
-      for (uint32_t i = 0; i < s.b_regs * s.per_register; ++i) place(lane, 4, i, s.encode(value_b(s.b(g, t, i).first, s.b(g, t, i).second)));
+      for (uint32_t i = 0; i < s.a_regs * s.per_register; ++i)
+        place(lane, 0, i, s.encode(value_a(s.a(g, t, i).first, s.a(g, t, i).second)));
+      for (uint32_t i = 0; i < s.b_regs * s.per_register; ++i)
+        place(lane, 4, i, s.encode(value_b(s.b(g, t, i).first, s.b(g, t, i).second)));
       for (uint32_t i = 0; i < 4; ++i) {
         const int c = value_c(g + 8 * (i >> 1), 2 * t + (i & 1));
-        if (packed) io[lane * 12 + 8 + i / 2] |= f16_of(c) << (16 * (i & 1));
-        else io[lane * 12 + 8 + i] = integer ? static_cast<uint32_t>(c) : std::bit_cast<uint32_t>(static_cast<float>(c));
+        if (packed)
+          io[lane * 12 + 8 + i / 2] |= f16_of(c) << (16 * (i & 1));
+        else
+          io[lane * 12 + 8 + i] = integer ? static_cast<uint32_t>(c) : std::bit_cast<uint32_t>(static_cast<float>(c));
       }
     }
     const std::vector<Allocation> memory{allocation(io, "io")};
@@ -219,7 +243,9 @@ TEST(Matrix, MultiplyAccumulate) {
           ASSERT_LT(std::abs(expected), 32);
           ASSERT_EQ(bits >> (16 * (i & 1)) & 0xffff, f16_of(expected)) << s.name;
         } else {
-          ASSERT_EQ(bits, integer ? static_cast<uint32_t>(expected) : std::bit_cast<uint32_t>(static_cast<float>(expected))) << s.name << " row " << row << " column " << n;
+          ASSERT_EQ(bits,
+                    integer ? static_cast<uint32_t>(expected) : std::bit_cast<uint32_t>(static_cast<float>(expected)))
+              << s.name << " row " << row << " column " << n;
         }
       }
   }

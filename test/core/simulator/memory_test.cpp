@@ -25,7 +25,8 @@ TEST(Memory, SubWordLoadsExtend) {
   add.s64 %d, %d, %x;
 )");
   const uint64_t cell = 0xfffffff0'8001'90'7full;
-  const int64_t expected = static_cast<int8_t>(0x90) + 0x90 + static_cast<int16_t>(0x8001) + static_cast<int32_t>(0xfffffff0) + 0x7f;
+  const int64_t expected =
+      static_cast<int8_t>(0x90) + 0x90 + static_cast<int16_t>(0x8001) + static_cast<int32_t>(0xfffffff0) + 0x7f;
   std::vector<uint64_t> cells;
   for (int i = 0; i < 40; ++i) cells.insert(cells.end(), {cell, 0, 0, 0});
   for (uint64_t got : run_cells(ptx, cells)) EXPECT_EQ(static_cast<int64_t>(got), expected);
@@ -43,7 +44,8 @@ TEST(Memory, SubWordStoresTruncate) {
   st.global.u16 [%dst+6], %a;
   ld.global.u64 %d, [%dst];
 )");
-  EXPECT_EQ(run_cells(ptx, {0xaabbccdd11223344, 0x0101010101010101, 0, 0}), (std::vector<uint64_t>{0x3344'0101'0144'4401}));
+  EXPECT_EQ(run_cells(ptx, {0xaabbccdd11223344, 0x0101010101010101, 0, 0}),
+            (std::vector<uint64_t>{0x3344'0101'0144'4401}));
 }
 
 TEST(Memory, VectorsOfAllWidths) {
@@ -285,10 +287,12 @@ std::string atomic_kernel(const std::string& op, const std::string& space) {
   ld.global.u32 %old, [%r2];
   @%p st.shared.u32 [cell], %old;
   bar.sync 0;
-)" + (shared ? "  atom.shared." + op + " %old, [cell], %v;\n" : "  atom.global." + op + " %old, [%r2], %v;\n") + R"(
+)" + (shared ? "  atom.shared." + op + " %old, [cell], %v;\n" : "  atom.global." + op + " %old, [%r2], %v;\n") +
+         R"(
   bar.sync 0;
   @!%p ret;
-)" + (shared ? "  ld.shared.u32 %old, [cell];\n  st.global.u32 [%r2], %old;\n" : "") + R"(
+)" + (shared ? "  ld.shared.u32 %old, [cell];\n  st.global.u32 [%r2], %old;\n" : "") +
+         R"(
   ret;
 })";
 }
@@ -421,7 +425,8 @@ TEST(Memory, CopyAsyncZeroFills) {
   std::vector<uint32_t> in(128), out(128);
   std::iota(in.begin(), in.end(), 1);
   // Lanes that read nothing may point past the end: only half the input is an allocation.
-  const std::vector<Allocation> memory{{reinterpret_cast<uint64_t>(in.data() + 64), 256, "in", false}, allocation(out, "out")};
+  const std::vector<Allocation> memory{{reinterpret_cast<uint64_t>(in.data() + 64), 256, "in", false},
+                                       allocation(out, "out")};
   const std::vector<std::vector<std::byte>> args{pointer(in), pointer(out)};
   launch(*module, "k", config_1d(1, 32), args, memory);
   for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(out[i], i >= 64 ? i + 1 : 0) << i;

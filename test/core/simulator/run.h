@@ -41,8 +41,8 @@ inline std::string module_header(const std::string& target = "sm_90a") {
   return ".version 8.5\n.target " + target + "\n.address_size 64\n";
 }
 
-// A kernel of one block over 8-byte cells: thread t reads in[4t .. 4t+3] to %a, %b, %c, %e (64 bits each) and writes %d to
-// out[t]. `body` computes %d; it may declare further registers.
+// A kernel of one block over 8-byte cells: thread t reads in[4t .. 4t+3] to %a, %b, %c, %e (64 bits each) and writes %d
+// to out[t]. `body` computes %d; it may declare further registers.
 inline std::string cell_kernel(const std::string& body, const std::string& target = "sm_90a") {
   return module_header(target) + R"(
 .visible .entry k(.param .u64 in, .param .u64 out)
@@ -61,7 +61,8 @@ inline std::string cell_kernel(const std::string& body, const std::string& targe
   ld.global.u64 %c, [%src+16];
   ld.global.u64 %e, [%src+24];
   mov.u64 %d, 0;
-)" + body + R"(
+)" + body +
+         R"(
   st.global.u64 [%dst], %d;
   ret;
 }
