@@ -42,6 +42,7 @@ Parts split_dims(const std::vector<Expr>& all, const std::vector<int64_t>& dims)
 }
 std::vector<Expr> join_dims(const Parts& parts, const std::vector<int64_t>& dims) {
   std::vector<Expr> all;
+  all.reserve(parts.kept.size() + parts.reduced.size());
   size_t kept = 0, reduced = 0;
   for (size_t d = 0; d < parts.kept.size() + parts.reduced.size(); ++d) {
     all.push_back(contains(dims, d) ? parts.reduced[reduced++] : parts.kept[kept++]);
@@ -588,6 +589,7 @@ void check_in_place(const ElementProgram& p) {
       if (!store.per_row) continue;
       // Every thread of a row would read it, at any time before or after the one that writes.
       std::vector<int> roots;
+      roots.reserve(p.reductions.size() + p.stores.size());
       for (const ProgramReduction& r : p.reductions) roots.push_back(r.operand);
       for (const ProgramStore& other : p.stores) {
         if (!other.per_row) roots.push_back(other.step);

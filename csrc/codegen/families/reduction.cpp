@@ -162,6 +162,7 @@ class ReductionKernel {
   void reduce_stage(int stage) {
     const std::vector<int> mine = reducers_of(stage);
     std::vector<int> roots;
+    roots.reserve(mine.size());
     for (int r : mine) roots.push_back(reducers_[r].input());
     prepare_row(roots);
     std::vector<States> states = s_.looped ? reduce_loop(mine, roots) : reduce_frames(frames_, mine, roots);
@@ -248,6 +249,7 @@ class ReductionKernel {
       return next;
     });
     std::vector<States> states;
+    states.reserve(mine.size());
     size_t at = 0;
     for (int r : mine) states.push_back(take_states(reducers_[r], last, at));
     return states;
@@ -545,6 +547,7 @@ class ReductionKernel {
       const Regs joined =
           k_.loop(lane_, k_.index(s_.split), k_.index(int64_t{s_.threads} * batch), none, [&](Reg first, Regs now) {
             std::vector<States> read;
+            read.reserve(batch);
             for (int i = 0; i < batch; ++i)
               read.push_back(read_partials(reducer, workspace, ir_.CreateAdd(first, k_.index(i * s_.threads)), i > 0));
             size_t at = 0;

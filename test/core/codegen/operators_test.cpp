@@ -73,6 +73,8 @@ bool check(Op op, DType t, const std::vector<std::pair<std::string, Attr>>& attr
   size_t total = 1;
   std::vector<InterpValue> inputs;
   std::vector<size_t> strides;
+  inputs.reserve(count);
+  strides.reserve(count);
   for (int i = 0; i < count; ++i) {
     strides.push_back(total);
     total *= variety(op == Op::kWhere && i == 0 ? DType::kBool : t);

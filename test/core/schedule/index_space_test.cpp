@@ -62,8 +62,8 @@ TEST(IndexSpace, ReshapesKeepTheRowMajorIndex) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     IndexSpace space(sizes());
-    std::vector<int64_t> primes;
-    for (int i = 0; i < 5; ++i) primes.push_back(std::vector<int64_t>{2, 3, 4, 1}[random() % 4]);
+    std::vector<int64_t> primes(5);
+    for (int64_t& p : primes) p = std::vector<int64_t>{2, 3, 4, 1}[random() % 4];
     auto grouped = [&] {
       std::vector<int64_t> shape = {1};
       for (int64_t p : primes) random() % 2 ? (shape.back() *= p, void()) : shape.push_back(p);
