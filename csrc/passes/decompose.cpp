@@ -1,6 +1,3 @@
-#include <string_view>
-#include <unordered_set>
-
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/rule_emitter.h"
@@ -78,28 +75,6 @@ void require_supported(const Node& call) {
   if (call.results.empty()) throw Refused{"the operator has no result"};
 }
 
-// Operators whose result shares the memory of their operand; that of any other has memory of its own.
-bool shares_memory(const std::string& callee) {
-  static const std::unordered_set<std::string_view> kViews = {
-      "aten.alias.default",      "aten.detach.default",      "aten.view.default",          "aten.view.dtype",
-      "aten.view_as.default",    "aten._unsafe_view.default", "aten.reshape.default",      "aten._reshape_alias.default",
-      "aten.unflatten.int",      "aten.t.default",           "aten.transpose.int",         "aten.permute.default",
-      "aten.expand.default",     "aten.expand_as.default",   "aten.squeeze.default",       "aten.squeeze.dim",
-      "aten.squeeze.dims",       "aten.unsqueeze.default",   "aten.slice.Tensor",          "aten.narrow.default",
-      "aten.select.int",         "aten.split.Tensor",        "aten.split_with_sizes.default", "aten.chunk.default",
-      "aten.unbind.int",         "aten.diagonal.default",    "aten.unfold.default",        "aten.as_strided.default",
-      "aten.lift_fresh.default",
-  };
-  return kViews.count(callee) != 0;
-}
-
-bool is_returned(const Graph& g, const Value* value) {
-  for (const Output& output : g.outputs()) {
-    if (output.tensor() == value) return true;
-  }
-  return false;
-}
-
 // Gives the call's result its native value: under the same name, with the recorded strides.
 void take_over(Graph& g, Value* result, Value* value, bool is_new) {
   const std::string name = result->name;
@@ -116,23 +91,8 @@ void take_over(Graph& g, Value* result, Value* value, bool is_new) {
 }
 
 void replace_call(Graph& g, Node* call, const RuleEmitter& emitter, const std::vector<Value*>& values) {
-  std::vector<Value*> named;
   for (size_t i = 0; i < values.size(); ++i) {
-    Value* result = call->result(static_cast<int>(i));
-    if (!values[i]) {
-      continue;
-    }
-    Value* value = values[i];
-    bool is_new = emitter.made(value);
-    // A sum over no dimension is its operand's value, in memory of its own: what is returned must not be the operand.
-    if (!is_new && is_returned(g, result) && !shares_memory(call->callee)) {
-      value = g.add(Op::kCopy, {value}, {}, call->loc, call)->result();
-      value->node->origins = call->origins;
-      is_new = true;
-    }
-    for (Value* v : named) is_new = is_new && v != value;
-    named.push_back(value);
-    take_over(g, result, value, is_new);
+    if (values[i]) take_over(g, call->result(static_cast<int>(i)), values[i], emitter.made(values[i]));
   }
   g.erase(call);
 }

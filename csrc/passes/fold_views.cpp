@@ -168,6 +168,7 @@ void fold(Graph& g, Node* node, std::set<const Value*>& escaping) {
     if (is_identity(g, *node)) {
       const bool is_view = node->op != Op::kConcat && node->op != Op::kPad;  // those make a tensor of their own
       if (is_view) {
+        if (node->result()->output_uses > 0) return;  // eager returns a tensor object of its own
         forward(g, node, node->operand(0));
       } else {
         forward_new(g, node, node->operand(0), escaping);

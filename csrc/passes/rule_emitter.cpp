@@ -77,6 +77,10 @@ std::vector<Value*> RuleEmitter::apply(const DecomposeRule& rule, const std::vec
     Value* value = recorded.is_tensor() ? finish(returned_[i], recorded) : nullptr;
     const bool shared = value && (shows_operand(value) || std::count(values.begin(), values.end(), value) > 0);
     if (shared && rule.kind != RuleKind::kView) value = emit(Op::kCopy, {value}, {});
+    // A view that leaves the graph is a tensor object of its own: `y` and `y.detach()` are two.
+    if (value && rule.kind == RuleKind::kView && !made(value) && call_->results[i]->output_uses > 0) {
+      value = emit(Op::kReshape, {value}, {{"shape", value->type.shape}});
+    }
     values.push_back(value);
   }
   return values;

@@ -146,6 +146,13 @@ const Function kFunctions[] = {
     {"numel", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{tensor_type(a[0]).numel()}; }},
     {"dtype_of", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{rule_dtype(a[0])}; }},
     {"is_tensor", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{a[0].tensor() != nullptr}; }},
+    // A truth value, as a tensor or a number.
+    {"is_bool", 1,
+     [](const RuleFunctionContext&, Args& a) {
+       Value* t = a[0].tensor();
+       const bool of_tensor = t && t->type.is_tensor() && t->type.dtype == DType::kBool;
+       return RuleValue{of_tensor || std::holds_alternative<bool>(a[0].data)};
+     }},
     // A number, perhaps of run time, or a tensor of rank 0 in CPU memory, which eager's kernels read as one.
     {"is_host_number", 1,
      [](const RuleFunctionContext&, Args& a) {
