@@ -75,7 +75,10 @@ std::vector<Slot> reads(const Step& step) {
                  },
                  [&](const Host& host) { add_args(host.args); },
                  [&](const View& view) { slots.push_back(view.base); },
-                 [&](const Copy& copy) { slots.insert(slots.end(), {copy.from, copy.into}); },
+                 [&](const Copy& copy) {
+                   slots.push_back(copy.from);
+                   slots.push_back(copy.into);
+                 },
                  [&](const Free&) {},
              },
              step);
