@@ -7,10 +7,11 @@
 namespace tilewright {
 namespace {
 
-// Operators that take a mask as their argument 3.
-constexpr std::array<std::string_view, 3> kAttentions = {"tilewright.attention.default",
-                                                         "tilewright.attention_backward.default",
-                                                         "aten.scaled_dot_product_attention.default"};
+// Operators that take a mask as their argument 3: whole attention, and the fused operators that training keeps, whose
+// backwards take the same statistics with and without a mask that hides nothing.
+constexpr std::array<std::string_view, 4> kAttentions = {
+    "tilewright.attention.default", "aten.scaled_dot_product_attention.default",
+    "aten._scaled_dot_product_efficient_attention.default", "aten._scaled_dot_product_cudnn_attention.default"};
 constexpr size_t kMaskArgument = 3;
 
 bool takes_mask(const Node& node) {
@@ -23,7 +24,7 @@ bool takes_mask(const Node& node) {
 // The mask of an attention call: its fourth argument or a keyword.
 Arg* mask_argument(std::vector<Arg>& args, std::vector<std::pair<std::string, Arg>>& kwargs) {
   for (auto& [name, arg] : kwargs) {
-    if (name == "attn_mask" || name == "mask") return &arg;
+    if (name == "attn_mask" || name == "attn_bias") return &arg;
   }
   return args.size() > kMaskArgument ? &args[kMaskArgument] : nullptr;
 }

@@ -193,7 +193,16 @@ ValueRange ValueRanges::compute(const Node& node) {
   if (op == "bitwise_not" && node.type().dtype == DType::kBool) return opposite(first);
   if (op == "any" || op == "all") return as_truth(first);
   if (op == "_to_copy") return node.type().dtype == DType::kBool ? as_truth(first) : first;
-  if (op == "where") return join(of_argument(node, 1, "self"), of_argument(node, 2, "other"));
+  if (op == "where") {
+    const ValueRange condition = of_argument(node, 0, "condition");
+    if (condition.is(1)) return of_argument(node, 1, "self");
+    if (condition.is(0)) return of_argument(node, 2, "other");
+    return join(of_argument(node, 1, "self"), of_argument(node, 2, "other"));
+  }
+  if (op == "constant_pad_nd") {
+    const bool given = find_argument(node, 2, "value") != nullptr;
+    return join(first, given ? of_argument(node, 2, "value") : ValueRange{0, 0});
+  }
   if (op == "cat" || op == "stack") {
     const Arg* list = find_argument(node, 0, "tensors");
     const Arg::List* items = list ? std::get_if<Arg::List>(&list->data) : nullptr;
