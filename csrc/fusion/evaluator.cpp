@@ -45,13 +45,13 @@ struct Priced {
 // The model ranks; it does not tell a twentieth apart. Within that the family's order stands.
 constexpr double kClearlyFaster = 0.9;
 
-// The family's order, without those that another one, which may always run instead, clearly beats at the hints.
+// The family's order, without those that another of the same condition clearly beats at the hints. A variant without
+// wide accesses never replaces one that has them: the model's latency of small kernels is too coarse to say so.
 std::vector<Priced> worth_keeping(std::vector<Priced> all) {
   const auto beats = [&](size_t j, size_t i) {
-    const Condition& cj = all[j].candidate.condition;
-    if (!is_unconditional(cj) && !(cj == all[i].candidate.condition)) return false;
+    if (!(all[j].candidate.condition == all[i].candidate.condition)) return false;
     const double tj = all[j].kernel.total_us, ti = all[i].kernel.total_us;
-    return tj < kClearlyFaster * ti || (j < i && tj <= ti && cj == all[i].candidate.condition);
+    return tj < kClearlyFaster * ti || (j < i && tj <= ti);
   };
   std::vector<Priced> kept;
   for (size_t i = 0; i < all.size(); ++i) {
