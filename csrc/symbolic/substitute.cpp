@@ -1,5 +1,4 @@
 #include "support/error.h"
-
 #include "symbolic/expr_data.h"
 namespace tilewright {
 namespace {

@@ -52,7 +52,9 @@ ArgumentMaker::ArgumentMaker(IValue constant) : constant_(std::move(constant)) {
 
 ArgumentMaker::ArgumentMaker(const PlanArg& arg, const c10::TypePtr& type, const SymbolIndex& symbols,
                              c10::Device target, std::string where)
-    : type_(strip_optional(type)), where_(std::move(where)) {
+    : type_(strip_optional(type)),
+      none_(type->kind() == TorchKind::TensorType ? IValue(at::Tensor()) : IValue()),
+      where_(std::move(where)) {
   if (type_->kind() == TorchKind::ListType) element_ = type_->expectRef<c10::ListType>().getElementType();
   prepare(arg, symbols, target);
 }
@@ -86,7 +88,9 @@ void ArgumentMaker::prepare(const PlanArg& arg, const SymbolIndex& symbols, c10:
     constant_ = convert(*text);
   } else if (const auto* complex = std::get_if<Arg::Complex>(&arg.data)) {
     constant_ = convert(c10::complex<double>(complex->re, complex->im));
-  }  // none stays None
+  } else {
+    constant_ = none_;
+  }
 }
 
 void ArgumentMaker::prepare_list(const PlanArg::List& list, const SymbolIndex& symbols, c10::Device target) {
@@ -122,7 +126,7 @@ IValue ArgumentMaker::make_now(std::span<const IValue> slots, std::span<const in
 // What Python's own conversion of arguments accepts: a number for a tensor, an integer for a float, a tensor with one
 // element for a number, one number for a list of equal ones.
 IValue ArgumentMaker::convert(const IValue& value) const {
-  if (value.isNone()) return value;
+  if (value.isNone()) return none_;
   switch (type_->kind()) {
     case TorchKind::TensorType:
       return is_number(value) ? wrapped_number(value) : value;

@@ -37,6 +37,7 @@ class ArgumentMaker {
 
   Kind kind_ = Kind::kConstant;
   c10::TypePtr type_;     // never an optional
+  c10::IValue none_;      // what None means: an undefined tensor where the schema wants a tensor
   c10::TypePtr element_;  // of a list type
   std::string where_;
   c10::IValue constant_;

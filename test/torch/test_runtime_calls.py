@@ -270,3 +270,16 @@ def test_tracing_keeps_the_plan_as_a_node(device):
     x, y = torch.ones(7, 4, device=device), torch.ones(7, 4, device=device)
     assert torch.equal(traced(x, y), torch.full_like(x, 4))
     assert torch.equal(y, torch.full_like(x, 6))
+
+
+def test_none_for_a_tensor_is_an_undefined_tensor(device):
+    """As in eager, and as PyTorch's attention backwards take what their forwards left undefined."""
+    library = torch.library.Library("tilewright_test", "FRAGMENT")
+    library.define("sum_if_given(Tensor x, Tensor y) -> Tensor")
+    library.impl("sum_if_given", lambda x, y: x.clone() if y is None else x + y, "CompositeExplicitAutograd")
+    x = torch.randn(4, 6, device=device)
+    call = "tilewright_test.sum_if_given.default"
+    (alone,) = run(one_call(f"{call}(%x, none)", X, ["f32[4, 6]"]), [x.clone()])
+    torch.testing.assert_close(alone, x)
+    (carried,) = run(one_call(f"{call}(%x, %y)", X + ", %y: none", ["f32[4, 6]"]), [x.clone(), None])
+    torch.testing.assert_close(carried, x)
