@@ -48,7 +48,7 @@ def torch_requirement(version: str) -> str:
 
 
 def requirements(name: str) -> list[str]:
-    lines = (ROOT / "requirements" / name).read_text().splitlines()
+    lines = (ROOT / ".ci" / "requirements" / name).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -110,4 +110,6 @@ setup(
     cmdclass={"build_ext": CMakeBuild},
     install_requires=[torch_requirement(torch_version())],
     extras_require={"demo": requirements("demo.txt")},
+    # A folder of its own, so that a wheel's build and ./dev's `build` never meet.
+    options={"build": {"build_base": "build-wheel"}},
 )

@@ -8,6 +8,7 @@ fill that evicts the L2.
 from __future__ import annotations
 
 import datetime
+import importlib.metadata
 import json
 import pathlib
 import statistics
@@ -77,15 +78,13 @@ def copy_bandwidth(gib: float = 2.0) -> float:
 
 def facts() -> dict[str, Any]:
     """Date, GPU, versions and the command of this run."""
-    import tilewright
-
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M"),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "tilewright": getattr(tilewright, "__version__", "unknown"),
+        "tilewright": importlib.metadata.version("tilewright"),
         "commit": commit.stdout.strip() or "unknown",
         "command": " ".join(["python", *sys.argv]),
     }
@@ -94,7 +93,8 @@ def facts() -> dict[str, Any]:
 def write_results(
     name: str, head: Mapping[str, Any], rows: list[dict[str, Any]], folder: pathlib.Path | None = None
 ) -> None:
-    """Writes `<name>.json` and `<name>.md` with one row a case; columns are the keys of the first row."""
+    """Writes `<name>-<date>.json` and `.md`: `head` (see `facts`), then one row a case with the columns of all rows."""
+    name = f"{name}-{head['date'].replace(' ', '-').replace(':', '')}"
     folder = folder or RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")

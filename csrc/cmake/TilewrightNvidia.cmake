@@ -1,6 +1,6 @@
 # What the build takes from NVIDIA, none of it linked: libdevice's bitcode (embedded in the core) and the headers of
 # the driver API and of nvJitLink (csrc/runtime loads both libraries at run time). They come from PyPI wheels
-# (requirements/build.txt), or from a CUDA toolkit where one happens to be installed.
+# (.ci/requirements/build.txt), or from a CUDA toolkit where one happens to be installed.
 set(TILEWRIGHT_LIBDEVICE "" CACHE FILEPATH "libdevice.10.bc; empty: looked for in Python's packages, then in CUDA toolkits")
 set(TILEWRIGHT_CUDA_INCLUDE "" CACHE STRING "Folders with cuda.h and nvJitLink.h; empty: looked for as libdevice is")
 
@@ -17,7 +17,7 @@ file(GLOB venv_roots ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia
 file(GLOB toolkit_roots /usr/local/cuda /usr/local/cuda-*)
 list(APPEND nvidia_roots ${venv_roots} ${toolkit_roots})
 
-set(advice "install the Python packages of requirements/build.txt into TILEWRIGHT_PYTHON or a .venv at the root")
+set(advice "install the Python packages of .ci/requirements/build.txt into TILEWRIGHT_PYTHON or a .venv at the root")
 if(NOT TILEWRIGHT_LIBDEVICE)
   find_file(libdevice_found libdevice.10.bc
     HINTS ${nvidia_roots} /usr/lib/nvidia-cuda-toolkit PATH_SUFFIXES nvvm/libdevice libdevice NO_DEFAULT_PATH NO_CACHE)
