@@ -71,7 +71,7 @@ def test_python_arithmetic_on_floats_is_a_host_step(device):
 
 
 def test_constants_are_parameters_at_the_end(device):
-    text = captured(lambda x: x * torch.tensor([1.0, 2.0]), torch.ones(2, device=device))
+    text = captured(lambda x: x * torch.tensor([1.0, 2.0], device=device), torch.ones(2, device=device))
     assert re.search(r"graph @inference\(%arg0_1: f32\[2\] strides \[1\], %_tensor_constant0: f32\[2\]", text)
 
 
