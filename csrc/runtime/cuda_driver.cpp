@@ -12,16 +12,18 @@ namespace tilewright {
 namespace {
 
 // The driver's functions in use, each by the name that it is exported under since CUDA 12.0.
-#define TW_DRIVER_FUNCTIONS(X)                                                                                   \
-  X(cuInit)                                                                                                      \
-  X(cuDriverGetVersion)                                                                                          \
-  X(cuDeviceGet)                                                                                                 \
-  X(cuDeviceGetCount)                                                                                            \
-  X(cuDeviceGetName)                                                                                             \
-  X(cuDeviceGetAttribute)                                                                                        \
-  X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString)        \
+// clang-format off
+#define TW_DRIVER_FUNCTIONS(X) \
+  X(cuInit) \
+  X(cuDriverGetVersion) \
+  X(cuDeviceGet) \
+  X(cuDeviceGetCount) \
+  X(cuDeviceGetName) \
+  X(cuDeviceGetAttribute) \
+  X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString) \
       X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) \
           X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuMemsetD8Async) X(cuStreamIsCapturing)
+// clang-format on
 
 struct Driver {
 #define TW_DECLARE(name) decltype(&::name) name = nullptr;
