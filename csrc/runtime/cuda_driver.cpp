@@ -20,9 +20,20 @@ namespace {
   X(cuDeviceGetCount) \
   X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) \
-  X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuGetErrorName) X(cuGetErrorString) \
-      X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) \
-          X(cuFuncGetAttribute) X(cuLaunchKernelEx) X(cuMemsetD8Async) X(cuStreamIsCapturing)
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuCtxGetCurrent) \
+  X(cuCtxSetCurrent) \
+  X(cuGetErrorName) \
+  X(cuGetErrorString) \
+  X(cuLibraryLoadData) \
+  X(cuLibraryUnload) \
+  X(cuLibraryGetKernel) \
+  X(cuKernelGetFunction) \
+  X(cuFuncSetAttribute) \
+  X(cuFuncGetAttribute) \
+  X(cuLaunchKernelEx) \
+  X(cuMemsetD8Async) \
+  X(cuStreamIsCapturing)
 // clang-format on
 
 struct Driver {
