@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("wheel")  # one process: the wheel is built once
@@ -23,9 +25,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
     environment = {**os.environ, "TILEWRIGHT_CORE_LIBRARY": str(CORE)}
-    run = subprocess.run(
-        [*command, "--wheel-dir", str(folder), str(ROOT)], env=environment, capture_output=True, text=True, check=False
-    )
+    # One build at a time, and none on what an interrupted one left behind.
+    with FileLock(ROOT / "build" / "wheel.lock"):
+        shutil.rmtree(ROOT / "build-wheel", ignore_errors=True)
+        run = subprocess.run(
+            [*command, "--wheel-dir", str(folder), str(ROOT)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert run.returncode == 0, run.stdout + run.stderr
     (made,) = folder.glob("*.whl")
     return made
