@@ -110,14 +110,9 @@ class KernelMaker {
       auto kernels = std::make_shared<GeneratedKernels>(ctx_);
       result_.plan = stages.run("plan", [&] { return build_plan(graph_, source_, partition, *kernels); });
       result_.kernels = kernels;
-      if (stages.run("kernels", [&] { return make(partition, *kernels); })) {
-        times_ = kernels->times();
-        return partition;
-      }
+      if (stages.run("kernels", [&] { return make(partition, *kernels); })) return partition;
     }
   }
-
-  const GeneratedKernels::Times& times() const { return times_; }
 
  private:
   // True where every kernel could be made.
@@ -151,7 +146,6 @@ class KernelMaker {
   const Context& ctx_;
   CompiledGraph& result_;
   std::map<std::string, std::string> rejected_;  // body text -> why
-  GeneratedKernels::Times times_;
 };
 
 }  // namespace
@@ -167,7 +161,7 @@ std::shared_ptr<CompiledGraph> compile_graph(std::string_view text, const Contex
   require_valid<UserError>(stages.run("verify", [&] { return verify(graph); }), "the graph is not valid");
   if (stages.dumps()) stages.dump("import", ".tw", print(graph));
 
-  Graph source = graph.clone();
+  Graph source;  // what decompose found: calls only
   CallReasons reasons;
   if (ctx.options.kernels == "call") {
     // Only what helps PyTorch's own operators runs: nothing is decomposed.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "codegen/codegen.h"
@@ -29,10 +28,6 @@ std::string hash(const std::string& text) {
 }
 
 bool is_simulated(const Context& ctx) { return ctx.options.target.rfind("sim:", 0) == 0; }
-
-double since_us(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-}
 
 }  // namespace
 
@@ -99,10 +94,8 @@ std::shared_ptr<const Artifact> GeneratedKernels::get(const std::string& key) {
 }
 
 std::shared_ptr<const Artifact> GeneratedKernels::make(const std::string& key, const Entry& entry) {
-  const auto begin = std::chrono::steady_clock::now();
   KernelCode code = generate(entry.body, entry.schedule, ctx_.gpu.arch, ctx_);
   const LaunchShape shape = launch_shape(entry.body, entry.schedule, ctx_.gpu);
-  const double generate_us = since_us(begin);
 
   if (ctx_.dump) {
     std::string number = std::to_string(entry.number);
@@ -126,14 +119,9 @@ std::shared_ptr<const Artifact> GeneratedKernels::make(const std::string& key, c
   artifact->workspace_bytes = shape.workspace_bytes;
   artifact->zeroed_workspaces = shape.zeroed_workspaces;
 
-  const auto assembling = std::chrono::steady_clock::now();
   if (assembler_) {
     artifact->machine_code[ctx_.gpu.arch] = assembler_->assemble(artifact->ptx, ctx_.gpu.arch, artifact->entry);
   }
-  std::lock_guard lock(mutex_);
-  times_.kernels += 1;
-  times_.generate_us += generate_us;
-  times_.assemble_us += since_us(assembling);
   return artifact;
 }
 
@@ -156,11 +144,6 @@ std::vector<std::exception_ptr> GeneratedKernels::generate_all(const std::vector
   work();
   for (std::thread& thread : pool) thread.join();
   return errors;
-}
-
-GeneratedKernels::Times GeneratedKernels::times() const {
-  std::lock_guard lock(mutex_);
-  return times_;
 }
 
 }  // namespace tilewright

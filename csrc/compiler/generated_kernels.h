@@ -29,12 +29,6 @@ class GeneratedKernels : public KernelSource {
   // making it threw, or null.
   std::vector<std::exception_ptr> generate_all(const std::vector<std::string>& keys, int threads);
 
-  struct Times {
-    int kernels = 0;
-    double generate_us = 0, assemble_us = 0;  // summed over threads
-  };
-  Times times() const;
-
  private:
   struct Entry;
   std::shared_ptr<const Artifact> make(const std::string& key, const Entry& entry);
@@ -44,7 +38,6 @@ class GeneratedKernels : public KernelSource {
   mutable std::mutex mutex_;
   std::condition_variable made_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
-  Times times_;
 };
 
 }  // namespace tilewright

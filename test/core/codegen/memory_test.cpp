@@ -1,7 +1,6 @@
 // What kernels ask of the memory system, counted by the simulator, and what the assembler makes of them.
 
-#include <filesystem>
-
+#include "../load_assembler.h"
 #include "kernel_runner.h"
 #include "runtime/assemble.h"
 
@@ -118,22 +117,9 @@ TEST(Memory, LinesPointIntoTheBody) {
   EXPECT_NE(code.ptx.find(".loc\t1 " + std::to_string(add) + " "), std::string::npos) << code.ptx;
 }
 
-std::shared_ptr<Assembler> assembler(std::string* why) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> paths;
-  const fs::path lib = fs::path(TILEWRIGHT_SOURCE_DIR) / ".venv/lib";
-  if (fs::exists(lib)) {
-    for (const auto& python : fs::directory_iterator(lib)) {
-      paths.push_back(python.path() / "site-packages/nvidia/cu13/lib/libnvJitLink.so.13");
-    }
-  }
-  if (const char* path = std::getenv("TILEWRIGHT_NVJITLINK")) paths.insert(paths.begin(), path);
-  return Assembler::load(paths, why);
-}
-
 TEST(Memory, AssemblesForEveryArchitectureWithoutSpills) {
   std::string why;
-  const std::shared_ptr<Assembler> assembler = tilewright::assembler(&why);
+  const std::shared_ptr<Assembler> assembler = load_assembler(&why);
   if (!assembler) GTEST_SKIP() << "no nvJitLink here: " << why;
   for (const Case& c : cases()) {
     for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a"}) {

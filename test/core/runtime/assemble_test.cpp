@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <thread>
 
+#include "../load_assembler.h"
 #include "support/error.h"
 
 namespace tilewright {
@@ -37,24 +37,11 @@ std::string kernel(const std::string& arch, const std::string& name) {
 )";
 }
 
-std::shared_ptr<Assembler> load(std::string* why = nullptr) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> paths;
-  const fs::path lib = fs::path(TILEWRIGHT_SOURCE_DIR) / ".venv/lib";
-  if (fs::exists(lib)) {
-    for (const auto& python : fs::directory_iterator(lib)) {
-      paths.push_back(python.path() / "site-packages/nvidia/cu13/lib/libnvJitLink.so.13");
-    }
-  }
-  if (const char* path = std::getenv("TILEWRIGHT_NVJITLINK")) paths.insert(paths.begin(), path);
-  return Assembler::load(paths, why);
-}
-
 class NvJitLink : public testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    assembler_ = load(&why);
+    assembler_ = load_assembler(&why);
     if (!assembler_) GTEST_SKIP() << "no nvJitLink here: " << why;
   }
   std::shared_ptr<Assembler> assembler_;
