@@ -118,6 +118,7 @@ class KernelMaker {
   // True where every kernel could be made.
   bool make(const Partition& partition, GeneratedKernels& kernels) {
     std::vector<std::string> keys;
+    keys.reserve(partition.kernels.size());
     for (const Kernel& kernel : partition.kernels) {
       keys.push_back(kernels.add(kernel.group.body, kernel.variants[kernel.priced].schedule));
     }
