@@ -3,6 +3,7 @@
 #include <chrono>
 #include <set>
 
+#include "compiler/assembled.h"
 #include "compiler/build_plan.h"
 #include "compiler/generated_kernels.h"
 #include "compiler/pipeline.h"
@@ -87,8 +88,9 @@ std::string origins_text(const Group& group, const Graph& source) {
   return text;
 }
 
-// Partitions, makes the kernels that run at the hints, and partitions again without the groups whose kernels could not
-// be made: their origins run as calls. A rejected body is known by its text, so each round rejects at least one more.
+// Partitions and makes the kernels that run at the hints. Partitions again without the groups whose kernels could not
+// be made, so that their origins run as calls, and where the assembler's figures make a kernel slower than it was taken
+// to be. A rejected body is known by its text, so each round learns of at least one more kernel.
 class KernelMaker {
  public:
   KernelMaker(const Graph& graph, const Graph& source, const CallReasons& reasons, const Context& ctx,
@@ -96,41 +98,63 @@ class KernelMaker {
       : graph_(graph), source_(source), reasons_(reasons), ctx_(ctx), result_(result) {}
 
   Partition run(Stages& stages) {
+    auto kernels = std::make_shared<GeneratedKernels>(ctx_);
+    result_.kernels = kernels;
     for (;;) {
       Partition partition = stages.run("fusion", [&] {
         return tilewright::partition(
-            graph_, source_, ctx_,
-            [this](const Graph& body, const Context& ctx) {
-              if (rejected_.empty()) return propose(body, ctx);
-              if (auto it = rejected_.find(print(body)); it != rejected_.end()) return Proposal{{}, {it->second}};
-              return propose(body, ctx);
-            },
+            graph_, source_, ctx_, [this](const Graph& body, const Context& ctx) { return propose_known(body, ctx); },
             reasons_);
       });
-      auto kernels = std::make_shared<GeneratedKernels>(ctx_);
       result_.plan = stages.run("plan", [&] { return build_plan(graph_, source_, partition, *kernels); });
-      result_.kernels = kernels;
       if (stages.run("kernels", [&] { return make(partition, *kernels); })) return partition;
     }
   }
 
  private:
-  // True where every kernel could be made.
-  bool make(const Partition& partition, GeneratedKernels& kernels) {
+  Proposal propose_known(const Graph& body, const Context& ctx) const {
+    if (!rejected_.empty()) {
+      if (auto it = rejected_.find(print(body)); it != rejected_.end()) return {{}, {it->second}};
+    }
+    Proposal proposal = propose(body, ctx);
+    assembled_.correct(body, proposal);
+    return proposal;
+  }
+
+  // True where every kernel could be made and is what it was taken to be.
+  bool make(Partition& partition, GeneratedKernels& kernels) {
     std::vector<std::string> keys;
     keys.reserve(partition.kernels.size());
     for (const Kernel& kernel : partition.kernels) {
       keys.push_back(kernels.add(kernel.group.body, kernel.variants[kernel.priced].schedule));
     }
     const std::vector<std::exception_ptr> errors = kernels.generate_all(keys, /*threads=*/0);
-    bool ok = true;
+    bool is_final = true;
     for (size_t i = 0; i < errors.size(); ++i) {
-      if (!errors[i]) continue;
-      if (ctx_.options.strict) std::rethrow_exception(errors[i]);
-      reject(partition.kernels[i], errors[i]);
-      ok = false;
+      Kernel& kernel = partition.kernels[i];
+      if (errors[i]) {
+        if (ctx_.options.strict) std::rethrow_exception(errors[i]);
+        reject(kernel, errors[i]);
+        is_final = false;
+      } else if (!take_figures(kernel, *kernels.get(keys[i])) && ctx_.options.kernels == "auto") {
+        is_final = false;
+      }
     }
-    return ok;
+    if (is_final) update_times(partition);
+    return is_final;
+  }
+
+  // False where the machine code is clearly slower than the kernel was taken to be.
+  bool take_figures(Kernel& kernel, const Artifact& artifact) {
+    const auto code = artifact.machine_code.find(ctx_.gpu.arch);
+    return code == artifact.machine_code.end() || !assembled_.correct(kernel, code->second, ctx_.gpu);
+  }
+
+  static void update_times(Partition& partition) {
+    for (PartitionStep& step : partition.steps) {
+      if (step.kind == PartitionStep::Kind::kGroup)
+        step.time = partition.kernels[static_cast<size_t>(step.kernel)].time;
+    }
   }
 
   void reject(const Kernel& kernel, const std::exception_ptr& error) {
@@ -147,6 +171,7 @@ class KernelMaker {
   const Context& ctx_;
   CompiledGraph& result_;
   std::map<std::string, std::string> rejected_;  // body text -> why
+  AssembledKernels assembled_;
 };
 
 }  // namespace
