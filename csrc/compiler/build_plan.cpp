@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost/call_facts.h"
 #include "runtime/plan_builder.h"
 
 namespace tilewright {
@@ -92,8 +93,11 @@ Plan build_plan(const Graph& graph, const Graph& source, const Partition& partit
     }
   }
   std::vector<const Value*> written;
+  written.reserve(partition.in_place.size());
   for (const InPlace& in_place : partition.in_place) written.push_back(in_place.value);
-  return builder.finish(whole.outputs(), written);
+  return builder.finish(whole.outputs(), written, [](const Node& node) {
+    return node.category() == Category::kView || (node.is_call() && call_facts(node.callee).may_alias);
+  });
 }
 
 }  // namespace tilewright

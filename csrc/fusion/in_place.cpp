@@ -28,13 +28,15 @@ bool may_alias(const Unit& unit) {
 
 std::vector<const Value*> values(const std::vector<Value*>& all) { return {all.begin(), all.end()}; }
 
-// Units that read the parameter's memory: by its name, or through what may be a view of it.
+// Units that read the parameter's memory: by its name, or through what may be a view of it, whose names are there too.
 struct MemoryReaders {
   std::set<int> all, through_views;
+  std::unordered_set<std::string> names;
 };
 MemoryReaders readers_of_memory(const Value* parameter, const Units& units) {
   MemoryReaders readers;
-  std::unordered_set<std::string> names = {parameter->name};
+  std::unordered_set<std::string>& names = readers.names;
+  names.insert(parameter->name);
   // Units stand in an order in which a view comes after its base.
   for (int unit = 0; unit < units.size(); ++unit) {
     const Unit& u = units[unit];
@@ -84,6 +86,10 @@ Verdict check(const InPlaceWrite& write, const SourceIndex& index, const Units& 
   const KernelNodes kernel = kernel_nodes(clusters.members(write.cluster), {write.cluster}, units, clusters, index);
   if (Verdict verdict = reads_only_what_it_writes(kernel, write.parameter, write.value); !verdict) return verdict;
   const MemoryReaders readers = readers_of_memory(write.parameter, units);
+  for (const Output& output : index.graph().outputs()) {
+    if (output.into && output.tensor() && output.tensor() != write.value && readers.names.count(output.tensor()->name))
+      return Verdict::no("what %" + write.parameter->name + " held is written into %" + output.into->name);
+  }
   for (int reader : readers.all) {
     for (int home : clusters.homes(reader)) {
       if (home == write.cluster && readers.through_views.count(reader)) {

@@ -608,6 +608,8 @@ class Generator {
     }
     if (ends.empty()) ends.push_back(add(Op::kCopy, {pool_[0].value}, {}, pool_[0].magnitude, 0));
     std::vector<Output> outputs;
+    // An output that shows a parameter's memory would show what another output writes there.
+    for (const Known& end : ends) taken_[shown_parameter(end.value)] = true;
     for (const Known& end : ends) {
       Type& type = end.value->type;
       Value* target = options_.writes && random_.chance(25) ? writable(type) : nullptr;
@@ -617,6 +619,13 @@ class Generator {
     }
     graph().set_outputs(std::move(outputs));
     graph().erase_dead();
+  }
+
+  // The parameter that the value is an index map of; null for values with memory of their own.
+  static const Value* shown_parameter(const Value* value) {
+    while (value->node->category() == Category::kView && !value->node->operands.empty())
+      value = value->node->operand(0);
+    return value->node->op == Op::kParameter ? value : nullptr;
   }
 
   // A parameter that an output of this type may be written to: each element has memory of its own.

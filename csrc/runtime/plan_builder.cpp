@@ -36,6 +36,7 @@ PlanArg PlanBuilder::plan_arg(const Arg& arg) {
 
 std::vector<PlanArg> PlanBuilder::plan_args(const std::vector<Arg>& args) {
   std::vector<PlanArg> result;
+  result.reserve(args.size());
   for (const Arg& arg : args) result.push_back(plan_arg(arg));
   return result;
 }
@@ -55,17 +56,72 @@ void PlanBuilder::add_call(const Node& node) {
     return;
   }
   std::vector<std::pair<std::string, PlanArg>> kwargs;
+  kwargs.reserve(node.kwargs.size());
   for (const auto& [name, arg] : node.kwargs) kwargs.emplace_back(name, plan_arg(arg));
   plan_.steps.emplace_back(Call{node.callee, std::move(args), std::move(kwargs), results, types, node.loc});
 }
 
-Plan PlanBuilder::finish(const std::vector<Output>& outputs, const std::vector<const Value*>& written) {
-  for (const Output& output : outputs) {
-    const bool done = std::find(written.begin(), written.end(), output.tensor()) != written.end();
-    if (!output.into || done) continue;
-    TW_CHECK(output.tensor()) << "the value written into %" << output.into->name << " is not a tensor";
-    plan_.steps.emplace_back(Copy{slot_of(output.tensor()), slot_of(output.into)});
+namespace {
+
+// Whether `value` may lie in the memory of the parameter `memory`.
+bool shares(const Value* value, const Value* memory, const std::function<bool(const Node&)>& may_share) {
+  if (value->name == memory->name) return true;
+  const Node* node = value->node;
+  if (!node || node->op == Op::kParameter || !may_share(*node)) return false;
+  return std::any_of(node->operands.begin(), node->operands.end(),
+                     [&](const Value* operand) { return shares(operand, memory, may_share); });
+}
+
+}  // namespace
+
+Slot PlanBuilder::clone(const Value* value) {
+  Type type = value->type;
+  type.strides = type.contiguous_strides();
+  type.offset.reset();
+  const auto result = static_cast<Slot>(slots_.size() + clones_++);
+  plan_.steps.emplace_back(Call{"aten.clone.default",
+                                {PlanArg{PlanArg::SlotRef{slot_of(value)}}},
+                                {{"memory_format", PlanArg{Arg::Tagged{"memory_format", "contiguous_format"}}}},
+                                {result},
+                                {type},
+                                value->node->loc});
+  return result;
+}
+
+// A parameter is written when no copy that is still to come reads it; where copies wait for each other (two parameters
+// change places) one of them is made from a clone.
+void PlanBuilder::copy_in_order(std::vector<Write> writes, const std::function<bool(const Node&)>& may_share) {
+  const auto waits = [&](const Write& write) {
+    return std::any_of(writes.begin(), writes.end(),
+                       [&](const Write& other) { return other.from && shares(other.from, write.into, may_share); });
+  };
+  while (!writes.empty()) {
+    const auto free = std::find_if_not(writes.begin(), writes.end(), waits);
+    if (free != writes.end()) {
+      plan_.steps.emplace_back(Copy{free->slot, slot_of(free->into)});
+      writes.erase(free);
+      continue;
+    }
+    const auto reader = std::find_if(writes.begin(), writes.end(), [](const Write& write) { return write.from; });
+    reader->slot = clone(reader->from);
+    reader->from = nullptr;
   }
+}
+
+Plan PlanBuilder::finish(const std::vector<Output>& outputs, const std::vector<const Value*>& written,
+                         const std::function<bool(const Node&)>& may_share) {
+  std::vector<Write> writes;
+  for (const Output& output : outputs) {
+    const Value* value = output.tensor();
+    const bool done = value == output.into || std::find(written.begin(), written.end(), value) != written.end();
+    if (!output.into || done) continue;
+    TW_CHECK(value) << "the value written into %" << output.into->name << " is not a tensor";
+    writes.push_back({value, output.into, slot_of(value)});
+  }
+  for (const Output& output : outputs) {  // slots of values come before those of clones
+    if (const Value* value = output.tensor()) slot_of(value);
+  }
+  copy_in_order(std::move(writes), may_share);
   // A value written into a parameter is returned as that parameter, which holds it now.
   for (const Output& output : outputs) {
     plan_.outputs.push_back(output.into ? PlanArg{PlanArg::SlotRef{slot_of(output.into)}} : plan_arg(output.value));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -20,16 +21,29 @@ class PlanBuilder {
   // A call or host step.
   void add_call(const Node& node);
   void add(Launch launch) { plan_.steps.emplace_back(std::move(launch)); }
-  // Copies the outputs that are written into parameters, but those in `written` (a kernel wrote them
-  // already), returns all outputs, and places the frees.
-  Plan finish(const std::vector<Output>& outputs, const std::vector<const Value*>& written = {});
+  // Copies the outputs that are written into parameters, but those in `written` (a kernel wrote them already), returns
+  // all outputs, and places the frees. What a parameter held before is copied on before the parameter is written;
+  // `may_share` says whether a node's result may lie in an operand's memory.
+  Plan finish(
+      const std::vector<Output>& outputs, const std::vector<const Value*>& written = {},
+      const std::function<bool(const Node&)>& may_share = [](const Node& node) {
+        return node.category() == Category::kView;
+      });
 
  private:
+  struct Write {
+    const Value* from;
+    const Value* into;
+    Slot slot;  // that holds the value
+  };
+  void copy_in_order(std::vector<Write> writes, const std::function<bool(const Node&)>& may_share);
+  Slot clone(const Value* value);
   PlanArg plan_arg(const Arg& arg);
   std::vector<PlanArg> plan_args(const std::vector<Arg>& args);
 
   Plan plan_;
   std::map<std::string, Slot> slots_;  // by the values' names
+  size_t clones_ = 0;                  // their slots follow
 };
 
 }  // namespace tilewright

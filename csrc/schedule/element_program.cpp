@@ -253,6 +253,12 @@ class ProgramMaker {
     }
     step.index = offset(v->type, coords);
     step.guard = guard;
+    // A row of an empty tensor has an index where the empty dimension has the stride 0, but no element.
+    const std::vector<Expr> strides = memory_strides(v->type);
+    for (size_t d = 0; d < strides.size(); ++d) {
+      const Bound exists{0, 0, v->type.shape[d]};
+      if (strides[d].is_constant(0) && decide(exists) != true) step.guard = joined(step.guard, {exists});
+    }
     return add(step);
   }
 
@@ -357,7 +363,8 @@ class ProgramMaker {
       step.operands.push_back(element(operand, at, joined(guard, {inside})));
       step.choices.push_back({inside});
     }
-    if (step.operands.empty()) refuse(shown(v) + ": concatenates nothing");
+    // Of nothing but empty operands no element is ever asked for.
+    if (step.operands.empty()) return element(node.operand(0), coords, joined(guard, {Bound{0, 0, 0}}));
     step.choices.pop_back();
     if (step.operands.size() == 1) return step.operands[0];
     return add(step);

@@ -104,6 +104,36 @@ TEST(Memory, VectorsOfSixteenBytes) {
   EXPECT_EQ(code.ptx.find("ld.global.u16"), std::string::npos);
 }
 
+// The read-only cache does not see what the kernel writes.
+TEST(Memory, WrittenParametersAreNotReadThroughTheReadOnlyCache) {
+  for (const char* text : {R"(
+graph @pointwise(%0: bf16[s0, 768], %1: bf16[768]) -> bf16[s0, 768]
+  symbols (s0 = 8192 in [2, 65536])
+{
+  %2 = expand %1 shape [s0, 768]
+  %3 = add %0, %2
+  return %3 -> into %0
+}
+)",
+                           R"(
+graph @reduction(%0: f32[s0, 768]) -> f32[s0, 768]
+  symbols (s0 = 8192 in [2, 65536])
+{
+  %1 = sum %0 dims [1] keepdim true
+  %2 = expand %1 shape [s0, 768]
+  %3 = div %0, %2
+  return %3 -> into %0
+}
+)"}) {
+    const KernelRunner runner(text);
+    for (const Candidate& c : runner.proposal.candidates) {
+      const KernelCode code = generate(runner.body, c.schedule, "sm_90a", runner.context);
+      EXPECT_EQ(code.ptx.find(".nc."), std::string::npos) << print(c.schedule);
+    }
+    runner.check({{"s0", 5}}, {1e-5, 1e-5});
+  }
+}
+
 TEST(Memory, LinesPointIntoTheBody) {
   const KernelRunner runner(cases()[0].text);
   const KernelCode code = generate(runner.body, runner.proposal.candidates[0].schedule, "sm_90a", runner.context);

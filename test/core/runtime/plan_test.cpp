@@ -174,5 +174,28 @@ loc 0 = "m.py":3 "x + y" aten.add.Tensor
   EXPECT_EQ(print(plan_of_calls(graph)), expected);
 }
 
+// A parameter is written after what it held has been copied on; two that change places need a third place.
+TEST(Plan, CopiesBeforeItOverwrites) {
+  const Graph graph = parse_graph(
+      R"(graph @g(%x: f32[4], %y: f32[4], %z: f32[4]) -> (f32[4], f32[4], f32[4]) {
+  %a = call aten.neg.default(%z) : f32[4]
+  return %y -> into %x, %x -> into %y, %a -> into %z
+}
+)");
+  const std::string expected = R"(plan @g($0: f32[4], $1: f32[4], $2: f32[4])
+{
+  $3 = call aten.neg.default($2) : f32[4]
+  copy $3 -> $2
+  free $3
+  $4 = call aten.clone.default($1, memory_format=memory_format(contiguous_format)) : f32[4] strides [1]
+  copy $0 -> $1
+  copy $4 -> $0
+  free $4
+  return $0, $1, $2
+}
+)";
+  EXPECT_EQ(print(plan_of_calls(graph)), expected);
+}
+
 }  // namespace
 }  // namespace tilewright
