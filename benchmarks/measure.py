@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -84,7 +85,7 @@ def facts() -> dict[str, Any]:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M"),
-        "gpu": torch.cuda.get_device_name(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else f"none; {os.cpu_count()} CPU cores",
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "tilewright": importlib.metadata.version("tilewright"),
