@@ -13,6 +13,7 @@ struct FamilyBuilder {
 };
 constexpr FamilyBuilder kBuilders[] = {
     {"pointwise", build_pointwise},
+    {"transpose", build_transpose},
     {"reduction", build_reduction},
 };
 

@@ -268,7 +268,16 @@ Regs KernelBuilder::unpack(Reg raw, DType dtype, int width) {
   return values;
 }
 
-Reg KernelBuilder::pack(const Regs& values, DType dtype) {
+// An element as an integer of its size.
+Reg KernelBuilder::pack_element(Reg value, DType dtype, bool rounded) {
+  if (dtype == DType::kBF16 && rounded)
+    return ir_.CreateTrunc(ir_.CreateLShr(ir_.CreateBitCast(value, ir_.getInt32Ty()), 16), ir_.getInt16Ty());
+  if (dtype == DType::kBF16) return ir_.CreateBitCast(ir_.CreateFPTrunc(value, ir_.getBFloatTy()), ir_.getInt16Ty());
+  if (dtype == DType::kF16) return ir_.CreateBitCast(ir_.CreateFPTrunc(value, ir_.getHalfTy()), ir_.getInt16Ty());
+  return value;
+}
+
+Reg KernelBuilder::pack(const Regs& values, DType dtype, bool rounded) {
   const int width = static_cast<int>(values.size());
   const int64_t size = bytes(dtype);
   llvm::Align align;
@@ -277,7 +286,7 @@ Reg KernelBuilder::pack(const Regs& values, DType dtype) {
   Regs words;
   if (size == 8 || dtype == DType::kF32) {
     words = values;
-  } else if (is_16bit_float(dtype) && width > 1) {
+  } else if (is_16bit_float(dtype) && width > 1 && !rounded) {
     const auto id = dtype == DType::kBF16 ? llvm::Intrinsic::nvvm_ff2bf16x2_rn : llvm::Intrinsic::nvvm_ff2f16x2_rn;
     for (int i = 0; i < width; i += 2) {
       words.push_back(ir_.CreateBitCast(ir_.CreateIntrinsic(id, {}, {values[i + 1], values[i]}), ir_.getInt32Ty()));
@@ -286,10 +295,7 @@ Reg KernelBuilder::pack(const Regs& values, DType dtype) {
     const int per_word = vector ? static_cast<int>(4 / size) : width;
     llvm::Type* word_type = ir_.getIntNTy(8 * size * per_word);
     for (int i = 0; i < width; ++i) {
-      Reg bits = values[i];
-      if (dtype == DType::kBF16) bits = ir_.CreateBitCast(ir_.CreateFPTrunc(bits, ir_.getBFloatTy()), ir_.getInt16Ty());
-      if (dtype == DType::kF16) bits = ir_.CreateBitCast(ir_.CreateFPTrunc(bits, ir_.getHalfTy()), ir_.getInt16Ty());
-      bits = ir_.CreateZExt(bits, word_type);
+      const Reg bits = ir_.CreateZExt(pack_element(values[i], dtype, rounded), word_type);
       const int place = i % per_word;
       if (place == 0) {
         words.push_back(bits);
@@ -425,6 +431,21 @@ Reg KernelBuilder::load_shared(Reg array, llvm::Type* type, Reg index) {
   llvm::Type* element = is_bool ? ir_.getInt8Ty() : type;
   Reg value = ir_.CreateLoad(element, ir_.CreateGEP(element, array, index));
   return is_bool ? ir_.CreateTrunc(value, type) : value;
+}
+
+Reg KernelBuilder::shared_bytes(int64_t bytes, const char* name) { return shared_array(ir_.getInt8Ty(), bytes, name); }
+
+void KernelBuilder::store_shared(Reg array, Reg byte_offset, DType dtype, const Regs& values) {
+  llvm::Align align;
+  memory_type(dtype, static_cast<int>(values.size()), align);
+  ir_.CreateAlignedStore(pack(values, dtype, /*rounded=*/true), ir_.CreateGEP(ir_.getInt8Ty(), array, byte_offset),
+                         align);
+}
+
+Regs KernelBuilder::load_shared(Reg array, Reg byte_offset, DType dtype, int width) {
+  llvm::Align align;
+  llvm::Type* type = memory_type(dtype, width, align);
+  return unpack(ir_.CreateAlignedLoad(type, ir_.CreateGEP(ir_.getInt8Ty(), array, byte_offset), align), dtype, width);
 }
 
 void KernelBuilder::store_partials(Reg base, Reg index, const Regs& values) {

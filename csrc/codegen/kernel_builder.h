@@ -81,6 +81,11 @@ class KernelBuilder {
   Reg shared_array(llvm::Type* type, int64_t count, const char* name);
   void store_shared(Reg array, Reg index, Reg value);
   Reg load_shared(Reg array, llvm::Type* type, Reg index);
+  // Consecutive elements of the memory type `dtype` in shared memory, in one access of up to 16 bytes. What is stored
+  // has been rounded to that type.
+  Reg shared_bytes(int64_t bytes, const char* name);
+  void store_shared(Reg array, Reg byte_offset, DType dtype, const Regs& values);
+  Regs load_shared(Reg array, Reg byte_offset, DType dtype, int width);
   // Partial results in global memory that another block reads, past caches that may be stale (bool as i8).
   // `index` is a multiple of their number.
   void store_partials(Reg base, Reg index, const Regs& values);
@@ -102,7 +107,9 @@ class KernelBuilder {
   llvm::Type* memory_type(DType dtype, int width, llvm::Align& align);
   Reg streamed_load(llvm::Type* type, Reg at);
   Regs unpack(Reg raw, DType dtype, int width);
-  Reg pack(const Regs& values, DType dtype);
+  // `rounded`: the values are of the type already, so that packing what was unpacked folds away.
+  Reg pack(const Regs& values, DType dtype, bool rounded = false);
+  Reg pack_element(Reg value, DType dtype, bool rounded);
 
   Shape shape_;
   std::unique_ptr<llvm::Module> module_;

@@ -45,11 +45,25 @@ struct Priced {
 // The model ranks; it does not tell a twentieth apart. Within that the family's order stands.
 constexpr double kClearlyFaster = 0.9;
 
-// The family's order, without those that another of the same condition clearly beats at the hints. A variant without
-// wide accesses never replaces one that has them: the model's latency of small kernels is too coarse to say so.
+// Whether `a` may run wherever `b` may.
+bool covers(const Condition& a, const Condition& b) {
+  const auto has_all = [](const auto& all, const auto& wanted) {
+    return std::all_of(wanted.begin(), wanted.end(),
+                       [&](const auto& w) { return std::find(all.begin(), all.end(), w) != all.end(); });
+  };
+  return b.pointer_alignment % a.pointer_alignment == 0 && (b.index_32bit || !a.index_32bit) &&
+         has_all(b.divisible, a.divisible) && has_all(b.at_most, a.at_most);
+}
+
+// The families' order, without those that another clearly beats at the hints: one of the same condition, or one of
+// another family that may run wherever it may. Within a family, a variant without wide accesses never replaces one that
+// has them: the model's latency of small kernels is too coarse to say so.
 std::vector<Priced> worth_keeping(std::vector<Priced> all) {
   const auto beats = [&](size_t j, size_t i) {
-    if (!(all[j].candidate.condition == all[i].candidate.condition)) return false;
+    const Candidate &cj = all[j].candidate, &ci = all[i].candidate;
+    const bool is_rival =
+        cj.schedule.family == ci.schedule.family ? cj.condition == ci.condition : covers(cj.condition, ci.condition);
+    if (!is_rival) return false;
     const double tj = all[j].kernel.total_us, ti = all[i].kernel.total_us;
     return tj < kClearlyFaster * ti || (j < i && tj <= ti);
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace tilewright {
 namespace {
@@ -20,16 +21,22 @@ struct AccessView {
   bool per_row;
 };
 
+AccessView load_view(const ProgramStep& s) {
+  return {s.index, s.guard, s.dtype, s.value->type, s.value->name, false, false};
+}
+
+AccessView store_view(const ElementProgram& p, const ProgramStore& s) {
+  static const Guard kNoGuard;
+  const Value* v = p.body->outputs()[s.output].tensor();
+  return {s.index, kNoGuard, s.dtype, s.into ? s.into->type : v->type, v->name, true, s.per_row};
+}
+
 template <typename F>
 void for_each_access(const ElementProgram& p, F visit) {
-  static const Guard kNoGuard;
   for (const ProgramStep& s : p.steps) {
-    if (s.kind == Kind::kLoad) visit(AccessView{s.index, s.guard, s.dtype, s.value->type, s.value->name, false, false});
+    if (s.kind == Kind::kLoad) visit(load_view(s));
   }
-  for (const ProgramStore& s : p.stores) {
-    const Value* v = p.body->outputs()[s.output].tensor();
-    visit(AccessView{s.index, kNoGuard, s.dtype, s.into ? s.into->type : v->type, v->name, true, s.per_row});
-  }
+  for (const ProgramStore& s : p.stores) visit(store_view(p, s));
 }
 
 double hint(const ElementProgram& p, const Expr& e) { return static_cast<double>(p.space.table().hint(e)); }
@@ -43,17 +50,78 @@ double touched(const ElementProgram& p, const Expr& index) {
   return n;
 }
 
-// Bytes of 32-byte sectors that the elements use, where consecutive threads step along `axis`.
-double sector_efficiency(const ElementProgram& p, const AccessView& a, const std::string& axis) {
-  if (axis.empty() || !p.space.depends_on(a.index, axis)) return 1;
-  const std::optional<Expr> c = p.space.coefficient(a.index, axis);
-  const double size = static_cast<double>(bytes(a.dtype));
-  double stride = c ? std::abs(hint(p, *c)) : 1;
-  if (stride < 1) stride = 1;
-  // Short runs along the axis waste the ends of their sectors.
-  const double run = std::max(hint(p, p.space.size(axis)), 1.0) * size;
-  const double ends = stride > 1 ? 1 : run / (std::ceil(run / 32) * 32);
-  return std::max(std::min(1.0, 1 / stride), size / 32) * (run < 128 ? ends : 1);
+constexpr int kWarp = 32;
+constexpr int64_t kSectorBytes = 32;
+// Runs of this many bytes waste nothing to speak of at their ends.
+constexpr double kLongRunBytes = 1024;
+
+// Byte offsets of one access of the first warp, at the hints: [thread][element of its vector].
+std::vector<std::vector<int64_t>> warp_offsets(const ElementProgram& p, const AccessView& a, const WarpWalk& walk) {
+  std::map<std::string, int64_t> at;
+  for (const Symbol& s : p.space.table().symbols()) at[s.name] = s.hint;
+  for (const ProgramAxis& axis : p.axes) at[axis.symbol] = 0;
+  const std::optional<Expr> per_lane = p.space.coefficient(a.index, walk.front().axis);
+  std::vector<std::vector<int64_t>> offsets;
+  for (int thread = 0; thread < kWarp; ++thread) {
+    int64_t rest = thread;
+    for (const WalkEntry& entry : walk) {
+      const int64_t count = std::max<int64_t>(entry.count, 1);
+      at[entry.axis] = rest % count * entry.step;
+      rest /= count;
+    }
+    if (rest > 0) break;  // all the threads there are
+    const int64_t first = a.index.evaluate(at);
+    std::vector<int64_t> of_thread;
+    for (int64_t lane = 0; lane < walk.front().step; ++lane) {
+      int64_t offset = first;
+      if (per_lane) {
+        offset += lane * per_lane->evaluate(at);
+      } else if (lane > 0) {
+        std::map<std::string, int64_t> lane_at = at;
+        lane_at[walk.front().axis] += lane;
+        offset = a.index.evaluate(lane_at);
+      }
+      of_thread.push_back(offset * bytes(a.dtype));
+    }
+    offsets.push_back(std::move(of_thread));
+  }
+  return offsets;
+}
+
+// Bytes that a warp uses, over those of the 32-byte sectors that it touches. Sectors that a thread's loads touch
+// several times come from the first-level cache; each store goes out by itself.
+double sector_efficiency(const ElementProgram& p, const AccessView& a, const WarpWalk& walk) {
+  if (walk.empty() || walk.front().axis.empty() || !p.space.depends_on(a.index, walk.front().axis)) return 1;
+  const auto size = static_cast<double>(bytes(a.dtype));
+  const std::optional<Expr> c = p.space.coefficient(a.index, walk.front().axis);
+  const bool is_dense = c && c->is_constant(1);
+  if (is_dense && hint(p, p.space.size(walk.front().axis)) * size >= kLongRunBytes) return 1;
+  std::set<int64_t> elements, sectors;
+  size_t moved = 0;
+  const std::vector<std::vector<int64_t>> offsets = warp_offsets(p, a, walk);
+  const bool together = !a.is_store || is_dense;
+  for (size_t lane = 0; lane < offsets.front().size(); ++lane) {
+    if (!together) sectors.clear();
+    for (const std::vector<int64_t>& of_thread : offsets) {
+      elements.insert(of_thread[lane]);
+      sectors.insert(of_thread[lane] / kSectorBytes);
+    }
+    moved = together ? sectors.size() : moved + sectors.size();
+  }
+  return std::min(1.0, static_cast<double>(elements.size()) * size / static_cast<double>(moved * kSectorBytes));
+}
+
+void price_access(const ElementProgram& p, const AccessView& a, const WarpWalk& walk, Footprint& footprint) {
+  Footprint::Access access;
+  access.value = a.name;
+  access.is_store = a.is_store;
+  const auto size = static_cast<double>(bytes(a.dtype));
+  double unique = touched(p, a.index);
+  if (!a.guard.empty()) unique = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0));
+  access.unique_bytes = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0)) * size;
+  access.bytes = std::max(access.unique_bytes, unique * size);
+  access.efficiency = sector_efficiency(p, a, walk);
+  footprint.accesses.push_back(access);
 }
 
 int64_t saturating_byte_bound(const ElementProgram& p, const Type& memory, bool at_hint) {
@@ -120,21 +188,16 @@ IndexRange index_range(const ElementProgram& p) {
   return range;
 }
 
-void price_accesses(const ElementProgram& p, const std::string& vector_axis, Footprint& footprint) {
-  const int stages = p.stages();
-  (void)stages;
-  for_each_access(p, [&](const AccessView& a) {
-    Footprint::Access access;
-    access.value = a.name;
-    access.is_store = a.is_store;
-    const double size = static_cast<double>(bytes(a.dtype));
-    double unique = touched(p, a.index);
-    if (!a.guard.empty()) unique = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0));
-    access.unique_bytes = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0)) * size;
-    access.bytes = std::max(access.unique_bytes, unique * size);
-    access.efficiency = sector_efficiency(p, a, vector_axis);
-    footprint.accesses.push_back(access);
-  });
+void price_accesses(const ElementProgram& p, const WarpWalk& walk, Footprint& footprint) {
+  for_each_access(p, [&](const AccessView& a) { price_access(p, a, walk, footprint); });
+}
+
+void price_load(const ElementProgram& p, int step, const WarpWalk& walk, Footprint& footprint) {
+  price_access(p, load_view(p.steps[step]), walk, footprint);
+}
+
+void price_store(const ElementProgram& p, int store, const WarpWalk& walk, Footprint& footprint) {
+  price_access(p, store_view(p, p.stores[store]), walk, footprint);
 }
 
 void price_operations(const ElementProgram& p, Footprint& footprint) {

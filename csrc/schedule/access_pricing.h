@@ -28,8 +28,19 @@ struct IndexRange {
 };
 IndexRange index_range(const ElementProgram& program);
 
-// Writes accesses and operations into a footprint. `vector_axis` is the axis along which consecutive threads work.
-void price_accesses(const ElementProgram& program, const std::string& vector_axis, Footprint& footprint);
+// How the threads of a warp lie over the axes: neighbours take the first `count` vectors along `axis`, a vector each,
+// then the next step of the second entry, and so on. Entries after the first count elements, `step` apart.
+struct WalkEntry {
+  std::string axis;
+  int64_t count = 1;
+  int64_t step = 1;  // of the first entry: elements a vector
+};
+using WarpWalk = std::vector<WalkEntry>;
+
+// Write accesses and operations into a footprint, with the sectors that warps touch at the hints.
+void price_accesses(const ElementProgram& program, const WarpWalk& walk, Footprint& footprint);
+void price_load(const ElementProgram& program, int step, const WarpWalk& walk, Footprint& footprint);
+void price_store(const ElementProgram& program, int store, const WarpWalk& walk, Footprint& footprint);
 void price_operations(const ElementProgram& program, Footprint& footprint);
 // Registers that hold the live values of one thread: `lanes` elements, `fragments` vectors of each input at once.
 int estimate_registers(const ElementProgram& program, int lanes, int fragments);

@@ -60,7 +60,9 @@ class ProgramMaker {
     check_types(nodes);
     auto reduction =
         std::find_if(nodes.begin(), nodes.end(), [](const Node* n) { return n->category() == Category::kReduction; });
-    reduction == nodes.end() ? make_pointwise_axes() : make_row_axes(**reduction);
+    const Value* root = reduction == nodes.end() ? make_pointwise_axes() : make_row_axes(**reduction);
+    if (std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->op == Op::kPermute; }))
+      relate(nodes, root);
     const std::vector<Output>& outputs = p_.body->outputs();
     for (size_t i = 0; i < outputs.size(); ++i) make_store(i, outputs[i]);
     return std::move(p_);
@@ -95,7 +97,8 @@ class ProgramMaker {
     return axis;
   }
 
-  void make_pointwise_axes() {
+  // Makes axes for the elements of a value, and returns it.
+  const Value* make_pointwise_axes() {
     // The output with most elements gives the space; ties go to the first.
     const Value* largest = nullptr;
     for (const Output& o : p_.body->outputs()) {
@@ -104,9 +107,10 @@ class ProgramMaker {
     }
     root_shape_ = largest->type.shape;
     for (const Expr& size : root_shape_) root_coords_.push_back(new_axis(size, /*reduced=*/false));
+    return largest;
   }
 
-  void make_row_axes(const Node& reduction) {
+  const Value* make_row_axes(const Node& reduction) {
     root_shape_ = reduction.operand(0)->type.shape;
     const std::vector<int64_t> dims = reduced_dims(reduction);
     row_shape_ = split_dims(root_shape_, dims);
@@ -114,6 +118,44 @@ class ProgramMaker {
     for (const Expr& size : row_shape_.reduced) row_coords_.reduced.push_back(new_axis(size, true));
     root_coords_ = join_dims(row_coords_, dims);
     root_reduction_ = &reduction;
+    return reduction.operand(0);
+  }
+
+  // Follows pointwise operators and one-to-one views from the value whose elements are iterated over, both up and down:
+  // an output among the values met, the nearest way first, is stored where its elements are computed in any case, in
+  // whatever order that leaves it.
+  void relate(const std::vector<Node*>& nodes, const Value* root) {
+    std::map<const Value*, std::vector<const Node*>> users;
+    for (const Node* n : nodes) {
+      for (const Value* operand : n->operands) users[operand].push_back(n);
+    }
+    std::vector<const Value*> queue = {root};
+    related_.emplace(root, root_coords_);
+    const auto meet = [&](const Value* v, const Coords& coords) {
+      if (related_.emplace(v, coords).second) queue.push_back(v);
+    };
+    for (size_t i = 0; i < queue.size(); ++i) {
+      const Value* v = queue[i];
+      const Coords coords = related_.at(v);
+      const auto is_alike = [&](const Value* other) {
+        return other->type.is_tensor() && other->type.shape == v->type.shape;
+      };
+      if (v->node && v->node->category() == Category::kPointwise) {
+        for (const Value* operand : v->node->operands) {
+          if (is_alike(operand)) meet(operand, coords);
+        }
+      } else if (is_one_to_one(v->node)) {
+        meet(v->node->operand(0), source_coords(*v->node, coords));
+      }
+      for (const Node* user : users[v]) {
+        if (user->category() == Category::kPointwise && is_alike(user->result())) meet(user->result(), coords);
+        if (is_one_to_one(user)) meet(user->result(), forward(*user, coords));
+      }
+    }
+  }
+
+  static bool is_one_to_one(const Node* n) {
+    return n && (n->op == Op::kPermute || n->op == Op::kReshape || n->op == Op::kSqueeze || n->op == Op::kUnsqueeze);
   }
 
   int64_t hint(const Expr& e) const { return p_.body->symbols().hint(e); }
@@ -125,10 +167,7 @@ class ProgramMaker {
   std::optional<Coords> coords_of(const Value* v, const std::vector<Expr>& shape, const Coords& coords) const {
     std::vector<const Node*> maps;
     const Value* base = v;
-    auto is_map = [](const Node* n) {
-      return n && (n->op == Op::kPermute || n->op == Op::kReshape || n->op == Op::kSqueeze || n->op == Op::kUnsqueeze);
-    };
-    while (base->type.shape != shape && is_map(base->node)) {
+    while (base->type.shape != shape && is_one_to_one(base->node)) {
       maps.push_back(base->node);
       base = base->node->operand(0);
     }
@@ -155,7 +194,9 @@ class ProgramMaker {
     store.output = i;
     store.dtype = v->type.dtype;
     store.into = output.into;
-    std::optional<Coords> coords = coords_of(v, root_shape_, root_coords_);
+    const auto related = related_.find(v);
+    std::optional<Coords> coords =
+        related == related_.end() ? coords_of(v, root_shape_, root_coords_) : std::optional(related->second);
     if (root_reduction_) {
       const bool row_shaped = v->type.numel() == product(row_shape_.kept) && v->type.shape != root_shape_;
       if (row_shaped) coords = coords_of(v, row_shape_.kept, row_coords_.kept);
@@ -435,6 +476,7 @@ class ProgramMaker {
   Coords root_coords_;
   Parts row_shape_, row_coords_;
   const Node* root_reduction_ = nullptr;
+  std::map<const Value*, Coords> related_;  // coordinates of values in terms of the axes
   std::map<Coords, int> coords_ids_;
   std::map<std::vector<std::tuple<Expr, Expr, Expr>>, int> guard_ids_;
   std::map<std::tuple<const Value*, int, int>, int> known_;

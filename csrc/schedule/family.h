@@ -10,6 +10,8 @@ namespace tilewright {
 // The families by which schedules are proposed, each in its own file.
 Proposal propose_pointwise(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_pointwise(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
+Proposal propose_transpose(const ElementProgram& program, const Context& ctx);
+LaunchShape launch_transpose(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 Proposal propose_reduction(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_reduction(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 
@@ -19,6 +21,7 @@ struct Family {
   LaunchShape (*launch)(const ElementProgram&, const Schedule&, const GpuFacts&);
 };
 inline constexpr std::array kFamilies = {
+    Family{"transpose", propose_transpose, launch_transpose},  // before pointwise, which takes the same groups
     Family{"pointwise", propose_pointwise, launch_pointwise},
     Family{"reduction", propose_reduction, launch_reduction},
 };

@@ -31,7 +31,12 @@ std::string innermost(const ElementProgram& p) { return p.axes.empty() ? "" : p.
 Footprint make_footprint(const ElementProgram& p, const Schedule& s, const LaunchShape& shape) {
   Footprint f;
   const int vec = static_cast<int>(s.param("vec")), unroll = static_cast<int>(s.param("unroll") * s.param("rows"));
-  price_accesses(p, innermost(p), f);
+  WarpWalk walk;
+  for (size_t a = p.axes.size(); a-- > 0;) {
+    const int64_t step = a + 1 == p.axes.size() ? vec : a + 2 == p.axes.size() ? s.param("rows") : 1;
+    walk.push_back({p.axes[a].symbol, p.space.table().hint(ceildiv(p.axes[a].size, step)), step});
+  }
+  price_accesses(p, walk, f);
   price_operations(p, f);
   f.blocks = p.body->symbols().hint(shape.grid[0]);
   f.threads_per_block = shape.block[0];

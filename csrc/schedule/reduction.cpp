@@ -194,11 +194,29 @@ ReductionParams general(const ElementProgram& p, const Context& ctx, bool column
 
 // ---- footprint
 
+// Neighbouring threads take the vectors of a row, then other rows; with columns the other way round.
+WarpWalk warp_walk(const ElementProgram& p, const ReductionParams& s) {
+  WarpWalk walk;
+  const std::string axis = vector_axis(p, s.columns);
+  const auto add = [&](const std::vector<ProgramAxis>& axes, int64_t threads) {
+    for (size_t a = axes.size(); a-- > 0;) {
+      const int64_t step = axes[a].symbol == axis ? s.vec : 1;
+      const int64_t vectors = std::max<int64_t>(p.space.table().hint(ceildiv(axes[a].size, step)), 1);
+      const int64_t count = std::min(vectors, threads);
+      threads /= count;
+      walk.push_back({axes[a].symbol, count, step});
+    }
+  };
+  add(s.columns ? p.kept() : p.reduced(), s.columns ? s.rows : s.threads);
+  add(s.columns ? p.reduced() : p.kept(), s.columns ? s.threads : s.rows);
+  return walk;
+}
+
 Footprint make_footprint(const ElementProgram& made, const Schedule& schedule, const LaunchShape& shape) {
   const ReductionParams s = ReductionParams::of(schedule);
   const ElementProgram p = program_for(made, s);
   Footprint f;
-  price_accesses(p, vector_axis(p, s.columns), f);
+  price_accesses(p, warp_walk(p, s), f);
   price_operations(p, f);
   if (s.looped) {
     // Each stage, and the stores at the end, go over what they need again.

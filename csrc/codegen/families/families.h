@@ -9,6 +9,8 @@ namespace tilewright {
 // Each writes the kernel of a schedule of its family and returns its module.
 std::unique_ptr<llvm::Module> build_pointwise(llvm::LLVMContext& context, const ElementProgram& program,
                                               const Schedule& schedule, const GpuFacts& gpu);
+std::unique_ptr<llvm::Module> build_transpose(llvm::LLVMContext& context, const ElementProgram& program,
+                                              const Schedule& schedule, const GpuFacts& gpu);
 std::unique_ptr<llvm::Module> build_reduction(llvm::LLVMContext& context, const ElementProgram& program,
                                               const Schedule& schedule, const GpuFacts& gpu);
 

@@ -13,8 +13,39 @@ struct Case {
   KernelRunner::Symbols sizes;
 };
 
+std::string transposed_sum(const std::string& type, const std::string& op) {
+  return "graph @k(%0: " + type + "[1024, 1024], %1: " + type + "[1024, 1024]) -> " + type +
+         "[1024, 1024]\n{\n  %2 = permute %0 dims [1, 0]\n  %3 = " + op + " %2, %1\n  return %3\n}\n";
+}
+
 std::vector<Case> cases() {
   return {
+      {"transpose_1", transposed_sum("i8", "add"), {}},
+      {"transpose_bool", transposed_sum("bool", "and"), {}},
+      {"transpose_2", transposed_sum("bf16", "add"), {}},
+      {"transpose_4", transposed_sum("f32", "add"), {}},
+      {"transpose_8", transposed_sum("f64", "add"), {}},
+      {"transpose_narrowing",
+       R"(
+graph @k(%0: f32[1024, 512]) -> bf16[512, 1024]
+{
+  %1 = permute %0 dims [1, 0]
+  %2 = cast %1 to bf16
+  return %2
+}
+)",
+       {}},
+      {"transpose_both_ways",
+       R"(
+graph @k(%0: bf16[1024, 512], %1: bf16[512, 1024]) -> (bf16[512, 1024], bf16[1024, 512])
+{
+  %2 = permute %0 dims [1, 0]
+  %3 = add %2, %1
+  %4 = permute %3 dims [1, 0]
+  return %3, %4
+}
+)",
+       {}},
       {"bias",
        R"(
 graph @k(%0: bf16[s0, 768], %1: bf16[768]) -> bf16[s0, 768]
@@ -76,6 +107,11 @@ graph @k(%0: f32[s0]) -> f32[s0]
   };
 }
 
+Case find_case(const std::string& name) {
+  const std::vector<Case> all = cases();
+  return *std::find_if(all.begin(), all.end(), [&](const Case& c) { return name == c.name; });
+}
+
 TEST(Memory, FullSectorsAndNoBankConflicts) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
@@ -97,7 +133,7 @@ TEST(Memory, FullSectorsAndNoBankConflicts) {
 }
 
 TEST(Memory, VectorsOfSixteenBytes) {
-  const KernelRunner runner(cases()[0].text);
+  const KernelRunner runner(find_case("bias").text);
   const KernelCode code = generate(runner.body, runner.proposal.candidates[0].schedule, "sm_90a", runner.context);
   EXPECT_NE(code.ptx.find("ld.global.v4"), std::string::npos);
   EXPECT_NE(code.ptx.find("st.global.v4"), std::string::npos);
@@ -135,7 +171,7 @@ graph @reduction(%0: f32[s0, 768]) -> f32[s0, 768]
 }
 
 TEST(Memory, LinesPointIntoTheBody) {
-  const KernelRunner runner(cases()[0].text);
+  const KernelRunner runner(find_case("bias").text);
   const KernelCode code = generate(runner.body, runner.proposal.candidates[0].schedule, "sm_90a", runner.context);
   std::istringstream lines(print(runner.body));
   int line = 0, add = 0;

@@ -79,8 +79,8 @@ TEST(KernelTime, UncoalescedAccessesPayForSectors) {
   f.accesses[1].efficiency = 1.0 / 16;
   const KernelTime t = price_kernel(f, h200());
   EXPECT_STREQ(t.bound, "l2");
-  // PyTorch's transposing copy, of this kind: measured 430 us.
-  EXPECT_NEAR(t.total_us, 340, 60);
+  // Measured: PyTorch's transposing copy, of this kind, 430 us; our pointwise kernel 470.
+  EXPECT_NEAR(t.total_us, 450, 25);
 }
 
 TEST(KernelTime, ArithmeticBinds) {
