@@ -65,10 +65,16 @@ void call_indirect(const Instr& in, Warp& w, uint32_t mask) {
 
 void ret(const Instr&, Warp& w, uint32_t mask) { return_lanes(w, mask); }
 void exit_thread(const Instr&, Warp& w, uint32_t mask) { exit_lanes(w, mask); }
-void trap(const Instr&, Warp&, uint32_t mask) { fault("trap", std::countr_zero(mask)); }
+void trap(const Instr&, Warp&, uint32_t mask) {
+  fault(Check::kTrap, "trap", "the kernel has stopped itself", std::countr_zero(mask));
+}
 void nothing(const Instr&, Warp&, uint32_t) {}
 
-void fence(const Instr&, Warp&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+// mode: FenceFlags.
+void fence(const Instr& in, Warp& w, uint32_t) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (w.block->watch) w.block->watch->fence(w, in.mode);
+}
 
 void nanosleep(const Instr&, Warp& w, uint32_t) {
   std::this_thread::yield();

@@ -171,7 +171,11 @@ uint32_t Decoder::register_bytes(uint32_t reg) const {
 }
 
 uint32_t Decoder::register_slot(uint32_t reg) {
-  if (slots_[reg] == kNone) slots_[reg] = new_slot(register_bytes(reg));
+  if (slots_[reg] == kNone) {
+    slots_[reg] = new_slot(register_bytes(reg));
+    code_.register_of.emplace(slots_[reg], reg);
+  }
+  named_.push_back(slots_[reg]);
   return slots_[reg];
 }
 
@@ -207,7 +211,7 @@ Instr& Decoder::emit(const std::string& key, Kind kind) {
   Instr& in = emit_internal(key);
   in.kind = kind;
   if (statement_->guard >= 0) {
-    in.guard = register_slot(static_cast<uint32_t>(statement_->guard));
+    in.guard = read(register_slot(static_cast<uint32_t>(statement_->guard)));
     in.guard_negated = statement_->guard_negated;
   }
   return in;
@@ -284,7 +288,7 @@ uint32_t Decoder::source(const Operand& op, Type type) {
       if (have != bytes)
         syntax_error(op.at, "register '" + std::string(op.name) + "' is ." +
                                 type_name(function_.registers[op.reg].type) + ", expected one for ." + type_name(type));
-      return register_slot(op.reg);
+      return read(register_slot(op.reg));
     }
     case Operand::kNumber:
       return constant(bits_of(op.number, type), bytes);
@@ -319,7 +323,7 @@ uint32_t Decoder::predicate(const Operand& op) {
   } else {
     if (op.kind != Operand::kReg || function_.registers[op.reg].type != Type::kPred)
       syntax_error(op.at, "expected a predicate");
-    slot = register_slot(op.reg);
+    slot = read(register_slot(op.reg));
   }
   if (!op.negated) return slot;
   const uint32_t inverse = new_slot(0);
@@ -336,7 +340,7 @@ uint32_t Decoder::destination(const Operand& op, uint32_t bytes) {
   if (have != std::max(bytes, bytes == 0 ? 0u : 2u))
     syntax_error(op.at, "register '" + std::string(op.name) + "' is ." + type_name(function_.registers[op.reg].type) +
                             ", expected one of " + (bytes == 0 ? "type .pred" : std::to_string(8 * bytes) + " bits"));
-  return register_slot(op.reg);
+  return written(register_slot(op.reg));
 }
 
 uint32_t Decoder::narrowed_source(const Operand& op, Type type) {
@@ -344,7 +348,7 @@ uint32_t Decoder::narrowed_source(const Operand& op, Type type) {
   if (op.kind != Operand::kReg || register_bytes(op.reg) <= bytes) return source(op, type);
   const uint32_t have = register_bytes(op.reg);
   const uint32_t slot = new_slot(bytes);
-  const uint32_t from = register_slot(op.reg);
+  const uint32_t from = read(register_slot(op.reg));
   Instr& in = emit_internal("cvt.u" + std::to_string(8 * bytes) + ".u" + std::to_string(8 * have));
   in.d = slot;
   in.a = from;
@@ -384,7 +388,47 @@ void Decoder::decode_statement(uint32_t index) {
   Opcode op(statement_->opcode, statement_->at);
   const auto it = methods().find(op.name());
   if (it == methods().end()) unsupported();
+  const uint32_t first = static_cast<uint32_t>(code_.instrs.size());
+  read_.clear();
+  written_.clear();
+  named_.clear();
   (this->*it->second)(op);
+  note_uses(first);
+}
+
+// A register that the statement names and does not read is one that it writes.
+void Decoder::note_uses(uint32_t first) {
+  code_.uses_of.resize(code_.instrs.size());
+  if (named_.empty()) return;
+  uint32_t at = static_cast<uint32_t>(code_.instrs.size()) - 1;
+  while (at > first && code_.instrs[at].kind == Kind::kInternal) --at;
+  const uint32_t guard = code_.instrs[at].guard;
+  Code::Uses& u = code_.uses_of[at];
+  u.first = static_cast<uint32_t>(code_.uses.size());
+  u.copies = code_.instrs[at].kind == Kind::kMove;
+  std::vector<uint32_t> reads, writes;
+  for (uint32_t slot : named_) {
+    // The guard is read by all lanes, before it turns some off: run_warp looks at it.
+    const auto in = [&](const std::vector<uint32_t>& list) {
+      return std::find(list.begin(), list.end(), slot) != list.end();
+    };
+    if (in(written_)) writes.push_back(slot);
+    if (in(read_) && slot != guard) reads.push_back(slot);
+    if (!in(written_) && !in(read_)) writes.push_back(slot);
+  }
+  code_.uses.insert(code_.uses.end(), reads.begin(), reads.end());
+  code_.uses.insert(code_.uses.end(), writes.begin(), writes.end());
+  u.reads = static_cast<uint32_t>(reads.size());
+  u.writes = static_cast<uint32_t>(writes.size());
+}
+
+uint32_t Decoder::read(uint32_t slot) {
+  read_.push_back(slot);
+  return slot;
+}
+uint32_t Decoder::written(uint32_t slot) {
+  written_.push_back(slot);
+  return slot;
 }
 
 void Decoder::resolve_targets(const std::vector<uint32_t>& pc_of) {
@@ -421,6 +465,7 @@ void Decoder::decode() {
   end.kind = Kind::kInternal;
   end.statement = n ? n - 1 : 0;
   code_.instrs.push_back(end);
+  code_.uses_of.resize(code_.instrs.size());
   resolve_targets(pc_of);
 }
 

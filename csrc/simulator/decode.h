@@ -65,6 +65,8 @@ class Decoder {
   // Slots. `bytes` is the width of a lane; 0 a predicate.
   uint32_t new_slot(uint32_t bytes);
   uint32_t register_slot(uint32_t reg);
+  uint32_t read(uint32_t slot);  // notes that the statement reads a register
+  uint32_t written(uint32_t slot);
   uint32_t register_bytes(uint32_t reg) const;
   uint32_t constant(uint64_t bits, uint32_t bytes);
   uint32_t special(Special which, uint32_t bytes);
@@ -78,6 +80,7 @@ class Decoder {
   uint32_t narrowed_source(const Operand& op, Type type);
   bool read_dynamic_special(const Operand& op, uint32_t slot, uint32_t bytes);
 
+  void note_uses(uint32_t first);                  // of the instructions from there on, for the check of registers
   Instr& emit(const std::string& key, Kind kind);  // of the statement, with its guard
   Instr& emit_internal(const std::string& key);    // a helper of the statement, unguarded
   uint32_t add_list(const std::vector<uint32_t>& values);
@@ -138,7 +141,8 @@ class Decoder {
   void cp_async(Opcode& op);
   void prefetch(Opcode& op);
   Space take_space(Opcode& op);
-  bool take_memory_modifiers(Opcode& op);  // whether the access is atomic
+  bool take_memory_modifiers(Opcode& op);  // whether the access is atomic; sets sync_
+  bool take_groups(Opcode& op, Watch::Group group);
   std::vector<uint32_t> element_slots(const Operand& op, uint32_t vector, uint32_t bytes, bool is_store,
                                       uint32_t& reg_bytes);
 
@@ -183,6 +187,9 @@ class Decoder {
   std::map<std::pair<uint32_t, Special>, uint32_t> specials_;
   std::map<const Variable*, uint32_t> locals_;
   Flow flow_;
+  uint8_t sync_ = 0;  // of the statement's access
+  // Slots of the registers that the statement names: `written_` those that it writes, `named_` all.
+  std::vector<uint32_t> read_, written_, named_;
 };
 
 }  // namespace tilewright::sim

@@ -50,12 +50,7 @@ void Decoder::mbarrier(Opcode& op) {
 
 // cp.async.bulk of contiguous bytes; tensor copies need a tensor map.
 void Decoder::bulk_copy(Opcode& op) {
-  if (op.take("commit_group") || op.take("wait_group")) {
-    op.take("read");
-    op.finish();
-    emit("nothing", Kind::kMemory);
-    return;
-  }
+  if (take_groups(op, Watch::Group::kBulk)) return;
   if (op.take("prefetch")) {
     op.take("L2");
     op.take("global");
@@ -111,8 +106,8 @@ void Decoder::bulk_copy(Opcode& op) {
   in.access = new_access(to_shared ? AccessKind::kAsyncCopy : AccessKind::kStore);
 }
 
-// cp.async.mbarrier.arrive: earlier copies are done, so it arrives at once. Without .noinc the arrival is not among
-// those expected: pending is raised first, which leaves it as it was.
+// cp.async.mbarrier.arrive: arrives when the earlier copies of the thread are done. Without .noinc the arrival is not
+// among those expected: pending is raised at once.
 void Decoder::async_arrive(Opcode& op) {
   const bool counted = op.take("noinc");
   op.take("mbarrier");
@@ -123,11 +118,9 @@ void Decoder::async_arrive(Opcode& op) {
   if (type != Type::kB64) unsupported();
   need_operands(1, 1);
   const Address a = address(operand(0), Space::kShared);
-  if (!counted) {
-    emit("nothing", Kind::kBarrier);
-    return;
-  }
-  set_address(emit("mbarrier.arrive", Kind::kBarrier), a);
+  Instr& in = emit("mbarrier.arrive.copies", Kind::kBarrier);
+  set_address(in, a);
+  in.flag = counted;
 }
 
 void Decoder::mapa(Opcode& op) {
@@ -147,11 +140,13 @@ void Decoder::mapa(Opcode& op) {
 
 void Decoder::cluster_barrier(Opcode& op) {
   const std::string action(op.take_any({"arrive", "wait"}));
-  op.take("aligned");
+  const bool aligned = op.take("aligned"), relaxed = op.take("relaxed");
   take_ordering(op);
   op.finish();
   if (action.empty()) unsupported();
-  emit("barrier.cluster." + action, Kind::kBarrier);
+  Instr& in = emit("barrier.cluster." + action, Kind::kBarrier);
+  in.mode = aligned ? 1 : 0;
+  in.flag = relaxed;
 }
 
 }  // namespace tilewright::sim

@@ -92,8 +92,19 @@ void Decoder::simple(Opcode& op) {
   } else if (name == "exit" || name == "trap" || name == "brkpt") {
     op.finish();
     emit(name == "exit" ? "exit" : "trap", Kind::kControl);
+  } else if (name == "setmaxnreg") {
+    const std::string_view action = op.take_any({"inc", "dec"});
+    op.take("sync");
+    op.take("aligned");
+    const Type type = op.need_type();
+    op.finish();
+    need_operands(1, 1);
+    if (action.empty() || type != Type::kU32 || operand(0).kind != Operand::kNumber) unsupported();
+    Instr& in = emit("setmaxnreg", Kind::kOther);
+    in.mode = action == "inc";
+    in.imm = static_cast<int64_t>(operand(0).number.bits);
   } else {
-    // pmevent, griddepcontrol.*, setmaxnreg.*: no effect on results when grids run one after another.
+    // pmevent, griddepcontrol.*: no effect on results when grids run one after another.
     emit("nothing", Kind::kOther);
   }
 }
@@ -142,7 +153,14 @@ void Decoder::barrier(Opcode& op) {
   in.flag = aligned;
 }
 
-void Decoder::fence(Opcode&) { emit("fence", Kind::kBarrier); }
+void Decoder::fence(Opcode& op) {
+  const std::string_view text = statement_->opcode;
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  const bool proxy = op.name() == "fence" && has(".proxy");
+  const bool block_only = has(".cta") || has(".cluster");
+  const int flags = proxy ? (has(".async") ? kFenceProxy : 0) : block_only ? kFenceBlock : kFenceBlock | kFenceGpu;
+  emit("fence", Kind::kBarrier).mode = static_cast<uint8_t>(flags);
+}
 
 void Decoder::shfl(Opcode& op) {
   static constexpr std::string_view kModes[] = {"up", "down", "bfly", "idx"};

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "simulator/decode.h"
 
 namespace tilewright::sim {
@@ -14,9 +16,13 @@ Space Decoder::take_space(Opcode& op) {
 
 bool Decoder::take_memory_modifiers(Opcode& op) {
   bool atomic = !op.take_any({"volatile", "mmio"}).empty();
-  atomic |= !op.take_any({"relaxed", "acquire", "release", "acq_rel"}).empty();
+  const std::string_view order = op.take_any({"relaxed", "acquire", "release", "acq_rel"});
+  atomic |= !order.empty();
   op.take("weak");
-  op.take_any({"cta", "cluster", "gpu", "sys"});
+  const std::string_view scope = op.take_any({"cta", "cluster", "gpu", "sys"});
+  sync_ = static_cast<uint8_t>((order == "acquire" || order == "acq_rel" ? kAcquire : 0) |
+                               (order == "release" || order == "acq_rel" ? kRelease : 0) |
+                               (scope == "cta" || scope == "cluster" ? kBlockScope : 0));
   op.take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   op.take("nc");
   op.take_prefixed("L1::");
@@ -33,7 +39,7 @@ Decoder::Address Decoder::address(const Operand& op, Space space) {
   if (base.kind == Operand::kReg) {
     const uint32_t bytes = register_bytes(base.reg);
     if (bytes != 4 && bytes != 8) syntax_error(base.at, "an address register has 32 or 64 bits");
-    out.slot = register_slot(base.reg);
+    out.slot = read(register_slot(base.reg));
     out.is_32 = bytes == 4;
     return out;
   }
@@ -94,7 +100,7 @@ std::vector<uint32_t> Decoder::element_slots(const Operand& op, uint32_t vector,
     } else if (e->kind == Operand::kReg) {
       if (register_bytes(e->reg) != reg_bytes || function_.registers[e->reg].type == Type::kPred)
         syntax_error(e->at, "registers of one vector differ in width");
-      slots.push_back(register_slot(e->reg));
+      slots.push_back(is_store ? read(register_slot(e->reg)) : written(register_slot(e->reg)));
     } else if (is_store) {
       slots.push_back(source_bits(*e, reg_bytes));
     } else {
@@ -129,6 +135,7 @@ void Decoder::load(Opcode& op) {
   in.is_signed = is_signed_int(type);
   in.flag = atomic;
   in.space = a.frame_local ? Space::kLocal : a.kernel_param ? Space::kParam : space;
+  in.sync = sync_;
   in.access = new_access(AccessKind::kLoad);
 }
 
@@ -156,6 +163,7 @@ void Decoder::store(Opcode& op) {
   in.reg_bytes = static_cast<uint8_t>(reg_bytes);
   in.flag = atomic;
   in.space = a.frame_local ? Space::kLocal : space;
+  in.sync = sync_;
   in.access = new_access(AccessKind::kStore);
 }
 
@@ -198,6 +206,7 @@ void Decoder::atom(Opcode& op) {
   in.vector = static_cast<uint8_t>(vector);
   in.bytes = static_cast<uint8_t>(bytes);
   in.space = a.frame_local ? Space::kLocal : space;
+  in.sync = sync_;
   in.access = new_access(AccessKind::kAtomic);
 }
 
@@ -206,22 +215,27 @@ void Decoder::prefetch(Opcode& op) {
   emit("nothing", Kind::kMemory);
 }
 
-// cp.async completes when issued; groups and waits have nothing left to do.
+// Commits and waits for groups of copies.
+bool Decoder::take_groups(Opcode& op, Watch::Group group) {
+  const std::string action(op.take_any({"commit_group", "wait_group", "wait_all"}));
+  if (action.empty()) return false;
+  const bool reads_only = op.take("read");
+  op.finish();
+  const bool counts = action == "wait_group";
+  need_operands(counts ? 1 : 0, counts ? 1 : 0);
+  if (counts && operand(0).kind != Operand::kNumber) error("expected the number of groups that may be pending");
+  Instr& in = emit("async." + action, Kind::kMemory);
+  in.mode = static_cast<uint8_t>(group);
+  in.flag = reads_only;
+  if (counts) in.imm = static_cast<int64_t>(std::min<uint64_t>(operand(0).number.bits, 0xffffffffu));
+  return true;
+}
+
 void Decoder::cp_async(Opcode& op) {
   if (!op.take("async")) unsupported();
   if (op.take("bulk")) return bulk_copy(op);
   if (statement_->opcode.find(".mbarrier.arrive") != std::string_view::npos) return async_arrive(op);
-  if (op.take("commit_group") || op.take("wait_all")) {
-    op.finish();
-    emit("nothing", Kind::kMemory);
-    return;
-  }
-  if (op.take("wait_group")) {
-    op.finish();
-    need_operands(1, 1);
-    emit("nothing", Kind::kMemory);
-    return;
-  }
+  if (take_groups(op, Watch::Group::kCopy)) return;
   const std::string_view cache = op.take_any({"ca", "cg"});
   const bool to_shared = op.take("shared") || op.take("shared::cta"), from_global = op.take("global");
   op.take_prefixed("L2::");

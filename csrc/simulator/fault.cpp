@@ -17,16 +17,6 @@ std::string triple(uint64_t x, uint64_t y, uint64_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
-std::string block_text(const Warp& w) {
-  return "block " + triple(w.block->index[0], w.block->index[1], w.block->index[2]);
-}
-
-std::string thread_text(const Warp& w, int lane) {
-  const auto& size = w.worker->launch->config.block;
-  const uint32_t t = w.index * kLanes + static_cast<uint32_t>(lane);
-  return "thread " + triple(t % size[0], t / size[0] % size[1], t / size[0] / size[1]);
-}
-
 std::string region_text(const Region& r) {
   return std::string("'") + r.name + "' (" + hex(r.base) + ", " + std::to_string(r.end - r.base) + " bytes)";
 }
@@ -70,32 +60,77 @@ const char* space_name(Space space) {
   }
 }
 
-void fault(std::string what, int lane) { throw Fault{std::move(what), lane}; }
+const char* check_name(Check check) {
+  switch (check) {
+    case Check::kOutOfBounds:
+      return "out of bounds";
+    case Check::kMisaligned:
+      return "misaligned";
+    case Check::kReadOnly:
+      return "read-only memory";
+    case Check::kUninitialized:
+      return "uninitialised";
+    case Check::kSharedRace:
+      return "shared-memory race";
+    case Check::kGlobalRace:
+      return "global-memory race";
+    case Check::kMissingWait:
+      return "missing wait";
+    case Check::kMissingFence:
+      return "missing proxy fence";
+    case Check::kMbarrier:
+      return "mbarrier";
+    case Check::kDivergence:
+      return "divergence";
+    case Check::kBarrier:
+      return "barrier";
+    case Check::kDeadlock:
+      return "deadlock";
+    case Check::kStepBudget:
+      return "step budget";
+    case Check::kRegisters:
+      return "registers";
+    case Check::kTrap:
+      return "trap";
+    case Check::kOther:
+      return "fault";
+  }
+  return "fault";
+}
+
+void fault(std::string what, int lane) { fault(Check::kOther, std::move(what), "", lane); }
+
+void fault(Check check, std::string what, std::string advice, int lane, uint64_t address) {
+  throw Fault{std::move(what), lane, check, std::move(advice), address};
+}
 
 void fault_global(const Warp& w, uint64_t address, uint32_t bytes, bool store, int lane) {
   const Launch& launch = *w.worker->launch;
   const Region* r = find_region(launch, address, bytes);
   if (r && store && !r->writable)
-    fault("store to read-only memory: " + std::to_string(bytes) + " bytes at " + hex(address) + ", at offset " +
+    fault(Check::kReadOnly,
+          "store to read-only memory: " + std::to_string(bytes) + " bytes at " + hex(address) + ", at offset " +
               std::to_string(address - r->base) + " of " + region_text(*r),
-          lane);
-  fault(std::string("out-of-bounds global ") + (store ? "store" : "load") + " of " + std::to_string(bytes) +
+          "the launch lists it as one that kernels do not write", lane, address);
+  fault(Check::kOutOfBounds,
+        std::string("out-of-bounds global ") + (store ? "store" : "load") + " of " + std::to_string(bytes) +
             " bytes at " + hex(address) + ", " + nearest_text(launch, address, bytes),
-        lane);
+        "guard the access by the size of the tensor", lane, address);
 }
 
 void fault_window(const Warp&, const char* space, uint64_t address, uint64_t size, uint32_t bytes, bool store,
                   int lane) {
-  fault(std::string("out-of-bounds ") + space + " " + (store ? "store" : "load") + " of " + std::to_string(bytes) +
+  fault(Check::kOutOfBounds,
+        std::string("out-of-bounds ") + space + " " + (store ? "store" : "load") + " of " + std::to_string(bytes) +
             " bytes at offset " + std::to_string(address) + ", the " + space + " memory has " + std::to_string(size) +
             " bytes",
-        lane);
+        "", lane, address);
 }
 
 void fault_misaligned(const char* space, uint64_t address, uint32_t bytes, int lane) {
-  fault(std::string("misaligned ") + space + " access of " + std::to_string(bytes) + " bytes at " + hex(address) +
-            ", the address must be a multiple of " + std::to_string(bytes),
-        lane);
+  fault(Check::kMisaligned,
+        std::string("misaligned ") + space + " access of " + std::to_string(bytes) + " bytes at " + hex(address),
+        "the address must be a multiple of " + std::to_string(bytes), lane, address);
 }
 
 const Region* find_region(const Launch& launch, uint64_t address, uint64_t bytes) {
@@ -110,40 +145,76 @@ const Region* find_region(const Launch& launch, uint64_t address, uint64_t bytes
   return nullptr;
 }
 
-std::string place_text(const Warp& w, const Split& split) {
+namespace {
+
+void add_place(FaultReport& r, const Launch& launch, const Split& split) {
   const Code& code = *split.code;
   const Instr& in = code.instrs[split.pc > 0 ? split.pc - 1 : 0];
-  const Launch& launch = *w.worker->launch;
-  std::string out = "line ";
-  if (in.statement >= code.syntax->statements.size()) return out + "?";
+  if (in.statement >= code.syntax->statements.size()) return;
   const Statement& s = code.syntax->statements[in.statement];
-  out += std::to_string(s.at.line) + ": ";
+  r.ptx_line = s.at.line;
   bool blank = false;
   for (char c : s.text) {
     const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
     if (!space) {
-      if (blank) out += ' ';
-      out += c;
+      if (blank) r.instruction += ' ';
+      r.instruction += c;
     }
     blank = space;
   }
-  if (s.loc_line) {
-    const auto& files = launch.module->syntax.files;
-    const auto file = files.find(s.loc_file);
-    out += "  (" + (file == files.end() ? std::string("loc") : std::string(file->second)) + ":" +
-           std::to_string(s.loc_line) + ")";
-  }
+  if (code.syntax->name != launch.kernel->info.name) r.instruction += "  in function " + std::string(code.syntax->name);
+  if (!s.loc_line) return;
+  r.loc_line = s.loc_line;
+  const auto& files = launch.module->syntax.files;
+  const auto file = files.find(s.loc_file);
+  r.loc_file = file == files.end() ? "loc" : std::string(file->second);
+  if (!launch.config.names) return;
+  const auto name = launch.config.names->find(s.loc_line);
+  if (name != launch.config.names->end()) r.op = name->second;
+}
+
+std::string place_of(const FaultReport& r) {
+  std::string out = r.ptx_line ? "line " + std::to_string(r.ptx_line) + ": " + r.instruction : "line ?";
+  if (r.loc_line)
+    out += "  (" + r.loc_file + ":" + std::to_string(r.loc_line) + (r.op.empty() ? "" : ", " + r.op) + ")";
   return out;
 }
 
-std::string fault_text(const Warp& w, const Fault& f) {
-  const Kernel& kernel = *w.worker->kernel;
-  std::string out = "tilewright simulator: " + f.what + "\n  kernel " + kernel.info.name + ", " + place_text(w, w.now);
-  if (w.now.code->syntax->name != kernel.info.name) out += "  in function " + std::string(w.now.code->syntax->name);
-  out += "\n  " + block_text(w) + ", ";
-  const int lane = f.lane >= 0 ? f.lane : w.now.mask ? std::countr_zero(w.now.mask) : 0;
-  out += (f.lane >= 0 ? "" : "warp " + std::to_string(w.index) + ", ") + thread_text(w, lane);
-  return out;
+std::string triple(const std::array<uint32_t, 3>& t) { return triple(t[0], t[1], t[2]); }
+
+}  // namespace
+
+std::string FaultReport::text() const {
+  std::string out = "tilewright simulator: " + what;
+  if (!advice.empty()) out += "; " + advice;
+  out += "\n  kernel " + kernel;
+  if (!places.empty()) return out + places;
+  out += ", " + place_of(*this) + "\n  block " + triple(block) + ", ";
+  if (warp >= 0) out += "warp " + std::to_string(warp) + ", ";
+  return out + "thread " + triple(thread);
+}
+
+std::string place_text(const Warp& w, const Split& split) {
+  FaultReport r;
+  add_place(r, *w.worker->launch, split);
+  return place_of(r);
+}
+
+FaultReport fault_report(const Warp& w, const Split& at, const Fault& f) {
+  FaultReport r;
+  r.check = f.check;
+  r.what = f.what;
+  r.advice = f.advice;
+  r.address = f.address;
+  r.kernel = w.worker->kernel->info.name;
+  add_place(r, *w.worker->launch, at);
+  r.block = w.block->index;
+  const int lane = f.lane >= 0 ? f.lane : at.mask ? std::countr_zero(at.mask) : 0;
+  const auto& size = w.worker->launch->config.block;
+  const uint32_t t = w.index * kLanes + static_cast<uint32_t>(lane);
+  r.thread = {t % size[0], t / size[0] % size[1], t / size[0] / size[1]};
+  if (f.lane < 0) r.warp = static_cast<int>(w.index);
+  return r;
 }
 
 }  // namespace tilewright::sim

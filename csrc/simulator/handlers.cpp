@@ -31,6 +31,7 @@ TW_SIM_GROUPS(avx2)
 void control_rows(HandlerRows& rows);
 void collective_rows(HandlerRows& rows);
 void mbarrier_rows(HandlerRows& rows);
+void register_rows(HandlerRows& rows);
 
 namespace {
 
@@ -52,6 +53,7 @@ std::unordered_map<std::string, Handler> make_table() {
   control_rows(rows);
   collective_rows(rows);
   mbarrier_rows(rows);
+  register_rows(rows);
   std::unordered_map<std::string, Handler> table;
   for (auto& [key, fn] : rows) table.emplace(std::move(key), fn);
   return table;

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <bit>
 #include <cfenv>
+#include <numeric>
+#include <random>
 #include <thread>
 
-#include "simulator/machine.h"
+#include "simulator/async.h"
 
 namespace tilewright::sim {
 namespace {
@@ -12,6 +14,9 @@ constexpr uint32_t kSlice = 16384;       // instructions before another warp's t
 constexpr uint32_t kPatientRounds = 64;  // turns of a cluster before others start beside it: it may wait for them
 constexpr uint32_t kPollingRounds = 32;  // what a turn counts in which all warps polled memory
 constexpr size_t kMaxResident = 512;     // blocks a worker keeps at once
+constexpr uint32_t kIdleRounds = 256;    // turns of a cluster in which all warps polled in vain: they wait for ever
+constexpr uint32_t kMaxRandomSlice = 64;
+constexpr uint64_t kRegisterFile = 65536;  // registers of a multiprocessor
 
 uint64_t product(const std::array<uint32_t, 3>& d) { return uint64_t{d[0]} * d[1] * d[2]; }
 
@@ -23,6 +28,11 @@ std::string triple(const std::array<uint32_t, 3>& d) {
 struct Cluster {
   std::vector<std::unique_ptr<Block>> blocks;
   uint32_t rounds = 0;
+  uint32_t idle = 0;  // turns since a warp did more than poll in vain
+  std::unique_ptr<Watch> watch;
+  std::unique_ptr<AsyncCopies> copies;
+  std::mt19937_64 random;
+  std::vector<Warp*> order;
 };
 
 // One host thread's share of a launch.
@@ -84,7 +94,13 @@ class Engine {
     const uint64_t across = grid[0] / shape[0], down = grid[1] / shape[1];
     const std::array<uint64_t, 3> at{id % across, id / across % down, id / across / down};
     const uint32_t size = static_cast<uint32_t>(product(shape));
-    cluster.rounds = 0;
+    cluster.rounds = cluster.idle = 0;
+    const uint64_t seed = launch_.config.seed + 0x9e3779b97f4a7c15u * (id + 1);
+    cluster.random.seed(seed);
+    if (!cluster.copies) cluster.copies = std::make_unique<AsyncCopies>(launch_.config.completion, seed);
+    cluster.copies->restart(seed);
+    const uint32_t warps = (static_cast<uint32_t>(product(launch_.config.block)) + kLanes - 1) / kLanes;
+    if (launch_.watch && !cluster.watch) cluster.watch = std::make_unique<Watch>(launch_, size, warps);
     while (cluster.blocks.size() < size) cluster.blocks.push_back(std::make_unique<Block>());
     std::vector<Block*> members;
     for (auto& b : cluster.blocks) members.push_back(b.get());
@@ -94,8 +110,15 @@ class Engine {
       for (int d = 0; d < 3; ++d) b.index[d] = static_cast<uint32_t>(at[d] * shape[d] + in[d]);
       b.rank = rank;
       b.cluster = members;
+      b.watch = cluster.watch.get();
+      b.copies = cluster.copies.get();
       start_block(b);
     }
+    if (cluster.watch) cluster.watch->start(static_cast<uint32_t>(id), members);
+    cluster.order.clear();
+    cluster.order.reserve(size_t{size} * warps);
+    for (Block* b : members)
+      for (uint32_t i = 0; i < warps; ++i) cluster.order.push_back(b->warps[i].get());
   }
 
   void start_block(Block& b) {
@@ -108,9 +131,7 @@ class Engine {
     b.barriers.fill(Barrier());
     b.cluster_arrived = b.cluster_phase = 0;
     const uint32_t warps = (b.threads + kLanes - 1) / kLanes;
-    const LaunchConfig& c = launch_.config;
-    if (c.check_races || c.check_uninitialized)
-      b.races = std::make_unique<RaceState>(warps, b.smem_bytes, c.check_races, c.check_uninitialized);
+    b.moves.fill({nullptr, 0, launch_.config.registers});
     b.live_warps = warps;
     while (b.warps.size() < warps) b.warps.push_back(std::make_unique<Warp>());
     for (uint32_t i = 0; i < warps; ++i) {
@@ -135,59 +156,75 @@ class Engine {
   void turn() {
     for (size_t i = 0; i < resident_.size();) {
       Cluster& cluster = *resident_[i];
-      bool progress = false, done = true, polling = true;
-      for (auto& b : cluster.blocks) {
-        for (auto& w : b->warps) {
-          if (warp_done(*w)) continue;
-          done = false;
-          if (!warp_ready(*w)) continue;
-          progress = true;
-          step(*w);
-          polling &= w->polled;
-        }
+      const bool random = launch_.config.order == WarpOrder::kRandom;
+      if (random) std::shuffle(cluster.order.begin(), cluster.order.end(), cluster.random);
+      bool progress = false, done = true, polling = true, blocked = true;
+      for (Warp* w : cluster.order) {
+        if (warp_done(*w)) continue;
+        done = false;
+        if (!warp_ready(*w)) continue;
+        progress = true;
+        w->acted = false;
+        step(*w, random ? 1 + static_cast<uint32_t>(cluster.random() % kMaxRandomSlice) : kSlice);
+        cluster.copies->finish_some();
+        polling &= w->polled;
+        blocked &= w->blocked && !w->acted;
       }
       if (done) {
         free_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
-      if (!progress) report_deadlock(cluster);
+      cluster.idle = blocked && progress ? cluster.idle + 1 : 0;
+      if (!progress || cluster.idle >= kIdleRounds) report_deadlock(cluster);
       cluster.rounds += polling ? kPollingRounds : 1;
       ++i;
     }
   }
 
-  void step(Warp& w) {
+  void step(Warp& w, uint32_t slice) {
     try {
-      run_warp(w, kSlice);
+      run_warp(w, slice);
       const uint64_t budget = launch_.config.step_budget;
       if (budget && w.steps > budget && !warp_done(w)) {
         if (!w.running) w.now = w.splits.front();
-        fault("a warp has run " + std::to_string(w.steps) + " instructions, more than the step budget of " +
-              std::to_string(budget) + ": does this loop end?");
+        fault(Check::kStepBudget,
+              "a warp has run " + std::to_string(w.steps) + " instructions, more than the step budget of " +
+                  std::to_string(budget),
+              "does this loop end?");
       }
     } catch (const Fault& f) {
-      throw DeviceError(fault_text(w, f));
+      throw KernelFault(fault_report(w, w.now, f));
     }
   }
 
   [[noreturn]] void report_deadlock(const Cluster& cluster) {
-    std::string out = "tilewright simulator: deadlock, every thread waits\n  kernel " + launch_.kernel->info.name;
+    FaultReport report;
+    report.check = Check::kDeadlock;
+    report.kernel = launch_.kernel->info.name;
+    std::string out;
+    const auto list = [&](const Warp& w, const Split& s, const std::string& where) {
+      if (report.ptx_line == 0)
+        report = fault_report(w, s, Fault{"", std::countr_zero(s.mask), Check::kDeadlock, "", 0});
+      out += "\n  warp " + std::to_string(w.index) + ", lanes " + hex_mask(s.mask) + where + ", " + place_text(w, s);
+    };
     for (const auto& b : cluster.blocks) {
       out += "\n  block " + triple(b->index) + barrier_text(*b);
       size_t listed = 0;
       for (const auto& w : b->warps) {
-        for (const Split& s : w->splits) {
-          if (++listed > 64) continue;
-          out += "\n  warp " + std::to_string(w->index) + ", lanes " + hex_mask(s.mask) +
-                 (s.state == SplitState::kAtBarrier   ? " at barrier " + std::to_string(s.barrier)
-                  : s.state == SplitState::kAtCluster ? " at the cluster's barrier"
-                                                      : " waiting for lanes of its warp") +
-                 ", " + place_text(*w, s);
-        }
+        if (warp_done(*w) || ++listed > 64) continue;
+        if (w->running) list(*w, w->now, " polling " + mbarrier_text(*w));
+        for (const Split& s : w->splits)
+          list(*w, s,
+               s.state == SplitState::kAtBarrier   ? " at barrier " + std::to_string(s.barrier)
+               : s.state == SplitState::kAtCluster ? " at the cluster's barrier"
+               : s.state == SplitState::kReady     ? " polling " + mbarrier_text(*w)
+                                                   : " waiting for lanes of its warp");
       }
     }
-    throw DeviceError(out);
+    report.what = "deadlock, every thread waits";
+    report.places = out;
+    throw KernelFault(std::move(report));
   }
 
   static std::string hex_mask(uint32_t mask) {
@@ -201,7 +238,15 @@ class Engine {
   std::vector<std::unique_ptr<Cluster>> resident_, free_;
 };
 
-void check_config(const Kernel& kernel, const LaunchConfig& c) {
+// Shared memory that a block may have (CUDA C++ Programming Guide, technical specifications by compute capability).
+uint64_t smem_limit(std::string_view target) {
+  const uint64_t kib = target.starts_with("sm_80") || target.starts_with("sm_87")   ? 163
+                       : target.starts_with("sm_86") || target.starts_with("sm_89") ? 99
+                                                                                    : 227;
+  return kib * 1024;
+}
+
+void check_config(const Module& module, const Kernel& kernel, const LaunchConfig& c) {
   const std::string name = "launch of '" + kernel.info.name + "': ";
   const uint64_t threads = product(c.block);
   if (threads == 0 || threads > 1024)
@@ -223,9 +268,12 @@ void check_config(const Kernel& kernel, const LaunchConfig& c) {
       throw UserError(name + "grid " + triple(c.grid) + " is not a multiple of cluster " + triple(c.cluster));
   const uint64_t smem =
       c.dynamic_smem_bytes ? kernel.dynamic_smem_offset + c.dynamic_smem_bytes : kernel.info.static_smem_bytes;
-  if (smem > c.smem_limit_bytes)
-    throw UserError(name + std::to_string(smem) + " bytes of shared memory, the limit is " +
-                    std::to_string(c.smem_limit_bytes));
+  const uint64_t limit = c.smem_limit_bytes ? c.smem_limit_bytes : smem_limit(module.syntax.target);
+  if (smem > limit)
+    throw UserError(name + std::to_string(smem) + " bytes of shared memory, the limit is " + std::to_string(limit));
+  if (threads * c.registers > kRegisterFile)
+    throw UserError(name + std::to_string(threads) + " threads of " + std::to_string(c.registers) +
+                    " registers, a multiprocessor has " + std::to_string(kRegisterFile));
 }
 
 void place_args(Launch& launch, std::span<const std::vector<std::byte>> args) {
@@ -245,7 +293,7 @@ void place_args(Launch& launch, std::span<const std::vector<std::byte>> args) {
 
 void place_regions(Launch& launch, std::span<const Allocation> memory) {
   for (const Allocation& a : memory)
-    if (a.bytes) launch.regions.push_back({a.base, a.base + a.bytes, a.name.c_str(), a.writable});
+    if (a.bytes) launch.regions.push_back({a.base, a.base + a.bytes, a.name.c_str(), a.writable, a.initialized});
   launch.region_names.reserve(launch.module->variables.size());
   for (const Module::Placed& p : launch.module->variables) {
     const uint64_t base = reinterpret_cast<uint64_t>(p.memory.data());
@@ -404,7 +452,7 @@ LaunchResult launch(const Module& module, const std::string& entry, const Launch
   l.module = &module;
   l.kernel = module.find(entry);
   if (!l.kernel) throw UserError("the PTX has no entry '" + entry + "'");
-  check_config(*l.kernel, config);
+  check_config(module, *l.kernel, config);
   l.config = config;
   l.blocks = product(config.grid);
   place_args(l, args);
@@ -412,8 +460,16 @@ LaunchResult launch(const Module& module, const std::string& entry, const Launch
   const uint64_t clusters = l.blocks / product(config.cluster);
   const uint64_t wanted =
       config.threads > 0 ? static_cast<uint64_t>(config.threads) : std::max(1u, std::thread::hardware_concurrency());
+  const uint64_t workers = std::min(wanted, clusters);
+  if (config.check_races || config.check_uninitialized) {
+    l.watch = std::make_unique<LaunchWatch>();
+    l.watch->several_engines = workers > 1;
+    l.watch->any_uninitialized =
+        std::any_of(memory.begin(), memory.end(), [](const Allocation& a) { return !a.initialized; });
+  }
   std::vector<std::unique_ptr<Engine>> engines;
-  for (uint64_t i = 0; i < std::min(wanted, clusters); ++i) engines.push_back(std::make_unique<Engine>(l));
+  engines.reserve(workers);
+  for (uint64_t i = 0; i < workers; ++i) engines.push_back(std::make_unique<Engine>(l));
   std::vector<std::thread> threads;
   for (size_t i = 1; i < engines.size(); ++i) threads.emplace_back([&, i] { engines[i]->run(); });
   engines[0]->run();

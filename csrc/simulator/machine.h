@@ -12,12 +12,13 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "simulator/race.h"
 #include "simulator/simulator.h"
 #include "simulator/syntax.h"
+#include "simulator/watch.h"
 
 // The machine that runs decoded instructions.
 //
@@ -89,6 +90,7 @@ struct Instr {
   uint32_t meeting = kNone;  // branch: pc of the immediate post-dominator
   uint32_t list = 0;         // into Code::lists
   uint32_t access = kNone;   // index of a memory instruction in the kernel
+  uint8_t sync = 0;          // memory: SyncFlags
   uint32_t statement = 0;    // in Code::syntax->statements
 };
 
@@ -166,6 +168,14 @@ struct Code {
   std::vector<SpecialSlot> specials;
   std::vector<uint32_t> lists;
   std::vector<PlacedParam> params, results;
+  // The registers of each instruction, for the check of their values: in `uses`, sources and then destinations.
+  struct Uses {
+    uint32_t first = 0, reads = 0, writes = 0;
+    bool copies = false;  // moves values on, wherever they come from
+  };
+  std::vector<Uses> uses_of;
+  std::vector<uint32_t> uses;                          // slots
+  std::unordered_map<uint32_t, uint32_t> register_of;  // by slot
 };
 
 struct AccessSite {
@@ -215,6 +225,7 @@ struct Region {
   uint64_t end = 0;
   const char* name = "";
   bool writable = true;
+  bool initialized = true;
 };
 
 // What one memory instruction did, in one worker.
@@ -256,6 +267,7 @@ struct Meeting {
 
 struct Block;
 struct Worker;
+class AsyncCopies;
 
 struct Warp {
   // The running split.
@@ -268,6 +280,9 @@ struct Warp {
   bool yielding = false;         // leave the warp for now
   bool polled = false;           // an atomic access since the slice began: a loop may wait for other threads
   bool loosened = false;         // lanes have gone on before others came to their meeting
+  bool blocked = false;          // what it polled for has not happened
+  bool acted = false;            // something that others may wait for has happened
+  uint64_t awaited = 0;          // host address of the mbarrier at which it polls
   uint32_t cluster_waiting = 0;  // lanes between arrival and wait at the cluster's barrier
   uint32_t cluster_phase = 0;    // at their arrival
   uint32_t carry = 0;            // condition code of add.cc and its like, a bit a lane
@@ -284,6 +299,7 @@ struct Warp {
   std::vector<Split> splits;       // those not running
   std::vector<Meeting> meetings;
   std::vector<uint32_t> free_meetings;
+  std::vector<uint32_t> defined;  // when checked: lanes of each register that have a value, by slot / 4
 
   template <typename T>
   T* slot(uint32_t offset) const {
@@ -300,6 +316,13 @@ struct Barrier {
   bool all_true = true, any_true = false;
 };
 
+// setmaxnreg, which the four warps of a warpgroup execute together.
+struct RegisterMove {
+  const Instr* instr = nullptr;
+  uint32_t warps = 0;      // mask of those that have come
+  uint32_t registers = 0;  // a thread; 0: not known
+};
+
 struct Block {
   std::array<uint32_t, 3> index{};
   uint32_t rank = 0;  // in its cluster
@@ -311,10 +334,13 @@ struct Block {
   uint32_t smem_bytes = 0;
   std::array<Barrier, 16> barriers;
   uint32_t cluster_arrived = 0, cluster_phase = 0;  // of rank 0: its cluster's barrier
-  std::unique_ptr<RaceState> races;                 // when shared memory is checked
+  Watch* watch = nullptr;                           // of its cluster, when accesses are checked
+  AsyncCopies* copies = nullptr;                    // of its cluster
+  std::array<RegisterMove, 8> moves{};              // of each warpgroup: setmaxnreg under way
 };
 
 struct Launch {
+  std::unique_ptr<LaunchWatch> watch;  // when accesses are checked
   const Module* module = nullptr;
   const Kernel* kernel = nullptr;
   LaunchConfig config;
@@ -342,6 +368,9 @@ struct Worker {
 struct Fault {
   std::string what;
   int lane = -1;
+  Check check = Check::kOther;
+  std::string advice;
+  uint64_t address = 0;
 };
 
 // Divergence and calls (warp.cpp).
@@ -367,12 +396,22 @@ void fill_frame(Warp& w, const Code& code, uint32_t frame, uint32_t lanes);
 void warp_exited(Warp& w);
 void cluster_check(Block& block);
 std::string barrier_text(const Block& block);  // for a deadlock's report
+std::string mbarrier_text(const Warp& w);      // what a warp that polls waits for
 
 std::string place_text(const Warp& w, const Split& split);
-std::string fault_text(const Warp& w, const Fault& fault);
+FaultReport fault_report(const Warp& w, const Split& at, const Fault& fault);
+
+// One lane's cp.async of in.bytes, zeros beyond the first `bytes` (mbarrier.cpp).
+void copy_async_lane(const Instr& in, Warp& w, int lane, std::byte* to, const std::byte* from, uint32_t bytes);
+
+// Values of registers (registers.cpp).
+void check_registers(Warp& w, const Instr& in, uint32_t mask);
+void check_guard(const Warp& w, const Instr& in);
+void forget_registers(Warp& w, const Code& code, uint32_t frame, uint32_t lanes);
 
 // Memory faults (fault.cpp).
 [[noreturn]] void fault(std::string what, int lane = -1);
+[[noreturn]] void fault(Check check, std::string what, std::string advice, int lane = -1, uint64_t address = 0);
 [[noreturn]] void fault_global(const Warp& w, uint64_t address, uint32_t bytes, bool store, int lane);
 [[noreturn]] void fault_window(const Warp& w, const char* space, uint64_t address, uint64_t size, uint32_t bytes,
                                bool store, int lane);

@@ -1,8 +1,8 @@
-// mbarriers, bulk copies and clusters (PTX ISA 9.7.9.25, 9.7.13.15). Copies complete when they are issued.
+// mbarriers, asynchronous copies and clusters (PTX ISA 9.7.9.25, 9.7.13.15).
 #include <algorithm>
 #include <bit>
 
-#include "simulator/machine.h"
+#include "simulator/async.h"
 
 namespace tilewright::sim {
 namespace {
@@ -21,7 +21,8 @@ uint64_t encode(const State& s) {
 }
 
 State decode(uint64_t word, int lane) {
-  if (!(word & kValid) || word >> 63) fault("an mbarrier that is not initialised", lane);
+  if (!(word & kValid) || word >> 63)
+    fault(Check::kMbarrier, "an mbarrier that is not initialised", "mbarrier.init comes first", lane);
   State s;
   s.phase = word >> 1 & 1;
   s.expected = static_cast<int32_t>(word >> 2 & kMaxCount);
@@ -53,11 +54,22 @@ std::byte* shared_at(Warp& w, uint64_t address, uint64_t bytes, uint32_t align, 
   return target.smem.data() + offset;
 }
 
-void complete_phase(State& s, int lane) {
-  if (s.pending < 0) fault("an mbarrier with more arrivals than it expects in a phase", lane);
-  if (s.pending != 0 || s.tx != 0) return;
+uint64_t host_address(const std::byte* at) { return reinterpret_cast<uint64_t>(at); }
+
+State load_state(const std::byte* at, int lane) {
+  uint64_t word;
+  std::memcpy(&word, at, 8);
+  return decode(word, lane);
+}
+
+bool complete_phase(State& s, int lane) {
+  if (s.pending < 0)
+    fault(Check::kMbarrier, "an mbarrier with more arrivals than it expects in a phase",
+          "mbarrier.init gives the number of arrivals of a phase", lane);
+  if (s.pending != 0 || s.tx != 0) return false;
   s.phase ^= 1;
   s.pending = s.expected;
+  return true;
 }
 
 template <typename Change>
@@ -67,11 +79,14 @@ uint64_t update(Warp& w, std::byte* at, int lane, Change change) {
   State s = decode(word, lane);
   const uint64_t before = word;
   change(s);
-  if (s.tx > kMaxCount || s.tx < -kMaxCount) fault("an mbarrier's transaction count passes 2^20 - 1 bytes", lane);
-  complete_phase(s, lane);
+  if (s.tx > kMaxCount || s.tx < -kMaxCount)
+    fault(Check::kMbarrier, "an mbarrier's transaction count passes 2^20 - 1 bytes",
+          "bytes are expected once for each copy", lane);
+  const bool completed = complete_phase(s, lane);
   word = encode(s);
   std::memcpy(at, &word, 8);
-  if (w.block->races) w.block->races->location_sync(w.index, reinterpret_cast<uint64_t>(at));
+  w.acted = true;
+  if (completed && w.block->watch) w.block->watch->mbarrier_complete(host_address(at));
   return before;
 }
 
@@ -88,16 +103,24 @@ void init(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const int64_t count = w.slot<uint32_t>(in.b)[lane];
     if (count < 1 || count > kMaxCount)
-      fault("mbarrier.init for " + std::to_string(count) + " arrivals, expected 1 to 1048575", lane);
+      fault(Check::kMbarrier, "mbarrier.init for " + std::to_string(count) + " arrivals", "1 to 1048575 are possible",
+            lane);
     State s;
     s.expected = s.pending = static_cast<int32_t>(count);
     const uint64_t word = encode(s);
-    std::memcpy(shared_at(w, lane_address(in, w, lane), 8, 8, lane), &word, 8);
+    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
+    if (w.block->watch) w.block->watch->mbarrier_init(in, w, lane, host_address(at));
+    std::memcpy(at, &word, 8);
   });
 }
 
 void invalidate(const Instr& in, Warp& w, uint32_t mask) {
-  each_lane(mask, [&](int lane) { std::memset(shared_at(w, lane_address(in, w, lane), 8, 8, lane), 0, 8); });
+  each_lane(mask, [&](int lane) {
+    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
+    load_state(at, lane);
+    if (w.block->watch) w.block->watch->mbarrier_forget(in, w, lane, host_address(at));
+    std::memset(at, 0, 8);
+  });
 }
 
 // b: count of arrivals, c: bytes to expect; flag: the count is dropped from later phases too.
@@ -105,7 +128,13 @@ void arrive_at(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const int32_t count = in.b == kNone ? 1 : static_cast<int32_t>(w.slot<uint32_t>(in.b)[lane]);
     const int32_t bytes = in.c == kNone ? 0 : static_cast<int32_t>(w.slot<uint32_t>(in.c)[lane]);
-    const uint64_t token = update(w, shared_at(w, lane_address(in, w, lane), 8, 8, lane), lane, [&](State& s) {
+    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
+    load_state(at, lane);
+    if (Watch* watch = w.block->watch) {
+      watch->mbarrier_use(in, w, lane, host_address(at));
+      watch->mbarrier_arrive(w, lane, host_address(at));
+    }
+    const uint64_t token = update(w, at, lane, [&](State& s) {
       s.tx += bytes;
       s.pending -= count;
       if (in.flag) s.expected -= count;
@@ -114,12 +143,28 @@ void arrive_at(const Instr& in, Warp& w, uint32_t mask) {
   });
 }
 
+// cp.async.mbarrier.arrive. flag: the arrival is among those expected; else pending is raised for it at once.
+void arrive_after_copies(const Instr& in, Warp& w, uint32_t mask) {
+  each_lane(mask, [&](int lane) {
+    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
+    load_state(at, lane);
+    if (w.block->watch) {
+      w.block->watch->mbarrier_use(in, w, lane, host_address(at));
+      w.block->watch->mbarrier_copies_arrive(w, host_address(at));
+    }
+    if (!in.flag) update(w, at, lane, [](State& s) { ++s.pending; });
+    w.block->copies->issue_after_copies(w, lane, at, [=, &w] { update(w, at, lane, [](State& s) { --s.pending; }); });
+  });
+}
+
 // mode: +1 expects bytes, -1 completes them.
 void change_tx(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const auto bytes = static_cast<int32_t>(w.slot<uint32_t>(in.b)[lane]);
-    update(w, shared_at(w, lane_address(in, w, lane), 8, 8, lane), lane,
-           [&](State& s) { s.tx += in.mode == 0 ? bytes : -bytes; });
+    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
+    load_state(at, lane);
+    if (w.block->watch) w.block->watch->mbarrier_use(in, w, lane, host_address(at));
+    update(w, at, lane, [&](State& s) { s.tx += in.mode == 0 ? bytes : -bytes; });
   });
 }
 
@@ -127,23 +172,49 @@ void change_tx(const Instr& in, Warp& w, uint32_t mask) {
 void test_wait(const Instr& in, Warp& w, uint32_t mask) {
   uint32_t done = 0;
   each_lane(mask, [&](int lane) {
-    std::byte* at = shared_at(w, lane_address(in, w, lane), 8, 8, lane);
-    uint64_t word;
-    std::memcpy(&word, at, 8);
-    const State s = decode(word, lane);
+    const uint64_t address = lane_address(in, w, lane);
+    std::byte* at = shared_at(w, address, 8, 8, lane);
+    if (at < w.block->smem.data() || at >= w.block->smem.data() + w.block->smem_bytes)
+      fault(Check::kMbarrier, "a wait on an mbarrier of another block", "threads wait on mbarriers of their own block",
+            lane, address);
+    load_state(at, lane);
+    if (w.block->watch) w.block->watch->mbarrier_use(in, w, lane, host_address(at));
     const uint32_t phase =
         in.flag ? w.slot<uint32_t>(in.b)[lane] & 1 : static_cast<uint32_t>(w.slot<uint64_t>(in.b)[lane] >> 1 & 1);
-    if (s.phase != phase) {
+    const auto is_over = [&] { return load_state(at, lane).phase != phase; };
+    // A copy that is as late as can be has happened before a wait for it fails.
+    if (is_over() || (w.block->copies->finish_for(at) && is_over())) {
       done |= 1u << lane;
-      if (w.block->races) w.block->races->location_sync(w.index, reinterpret_cast<uint64_t>(at));
+      if (w.block->watch) w.block->watch->mbarrier_observe(w, host_address(at));
+    } else {
+      w.awaited = host_address(at);
     }
   });
   uint32_t* p = w.slot<uint32_t>(in.d);
   *p = (*p & ~mask) | done;
   if (done == mask) return;
-  w.polled = true;
+  w.polled = w.blocked = true;
   w.yielding = true;
   w.stop = true;
+}
+
+void commit_group(const Instr& in, Warp& w, uint32_t mask) {
+  const auto group = static_cast<Watch::Group>(in.mode);
+  w.block->copies->commit(w, group, mask);
+  if (w.block->watch) w.block->watch->commit(w, group, mask);
+}
+
+// imm: groups that may be pending; flag: only the sources of bulk copies are waited for.
+void wait_group(const Instr& in, Warp& w, uint32_t mask) {
+  const auto group = static_cast<Watch::Group>(in.mode);
+  w.block->copies->wait(w, group, mask, static_cast<uint32_t>(in.imm));
+  if (w.block->watch) w.block->watch->wait(w, group, mask, static_cast<uint32_t>(in.imm), in.flag);
+}
+
+void wait_all_groups(const Instr& in, Warp& w, uint32_t mask) {
+  const auto group = static_cast<Watch::Group>(in.mode);
+  w.block->copies->wait_all(w, group, mask);
+  if (w.block->watch) w.block->watch->wait_all(w, group);
 }
 
 uint64_t checked_global(Warp& w, uint64_t address, uint64_t bytes, bool store, int lane) {
@@ -154,7 +225,9 @@ uint64_t checked_global(Warp& w, uint64_t address, uint64_t bytes, bool store, i
 
 uint64_t bulk_size(const Instr& in, const Warp& w, int lane) {
   const uint64_t bytes = w.slot<uint32_t>(in.c)[lane];
-  if (bytes % 16) fault("a bulk copy of " + std::to_string(bytes) + " bytes, expected a multiple of 16", lane);
+  if (bytes % 16)
+    fault(Check::kMisaligned, "a bulk copy of " + std::to_string(bytes) + " bytes", "the size is a multiple of 16",
+          lane);
   return bytes;
 }
 
@@ -182,12 +255,13 @@ void bulk_to_shared(const Instr& in, Warp& w, uint32_t mask) {
       count_bulk(in, w, address, bytes);
       from = reinterpret_cast<const std::byte*>(address);
     }
-    std::memmove(to, from, bytes);
-    if (w.block->races && to >= w.block->smem.data() && to < w.block->smem.data() + w.block->smem_bytes)
-      w.block->races->access(w, w.now.code->count_base + static_cast<uint32_t>(&in - w.code_begin), lane,
-                             static_cast<uint32_t>(to - w.block->smem.data()), static_cast<uint32_t>(bytes),
-                             RaceState::Access::kWrite);
-    complete_tx(w, shared_at(w, lane_value(w, in.e, in.mode & 2, lane), 8, 8, lane), static_cast<int32_t>(bytes), lane);
+    std::byte* barrier = shared_at(w, lane_value(w, in.e, in.mode & 2, lane), 8, 8, lane);
+    load_state(barrier, lane);
+    if (w.block->watch) w.block->watch->copy(in, w, lane, Watch::Group::kBulk, to, from, bytes, host_address(barrier));
+    w.block->copies->issue(w, lane, Watch::Group::kBulk, barrier, [=, &w] {
+      std::memmove(to, from, bytes);
+      complete_tx(w, barrier, static_cast<int32_t>(bytes), lane);
+    });
   });
 }
 
@@ -199,7 +273,9 @@ void bulk_to_global(const Instr& in, Warp& w, uint32_t mask) {
     if (to % 16) fault_misaligned("global", to, 16, lane);
     const std::byte* from = shared_at(w, lane_value(w, in.b, in.mode & 1, lane), bytes, 16, lane);
     count_bulk(in, w, to, bytes);
-    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    auto* target = reinterpret_cast<std::byte*>(to);
+    if (w.block->watch) w.block->watch->copy(in, w, lane, Watch::Group::kBulk, target, from, bytes, 0);
+    w.block->copies->issue(w, lane, Watch::Group::kBulk, nullptr, [=] { std::memcpy(target, from, bytes); });
   });
 }
 
@@ -208,8 +284,9 @@ void map_address(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const uint32_t rank = w.slot<uint32_t>(in.b)[lane];
     if (rank >= w.block->cluster.size())
-      fault("mapa to block " + std::to_string(rank) + " of a cluster of " + std::to_string(w.block->cluster.size()),
-            lane);
+      fault(Check::kOutOfBounds,
+            "mapa to block " + std::to_string(rank) + " of a cluster of " + std::to_string(w.block->cluster.size()),
+            "ranks begin at 0", lane);
     const uint64_t a = lane_value(w, in.a, in.reg_bytes == 4, lane);
     const uint64_t offset = (a & ~kWindowMask) & ((1u << kSharedRankShift) - 1);
     const uint64_t mapped = (a & kWindowMask) | offset | uint64_t{rank + 1} << kSharedRankShift;
@@ -227,21 +304,37 @@ void rank_of_address(const Instr& in, Warp& w, uint32_t mask) {
   });
 }
 
-void cluster_arrive(const Instr&, Warp& w, uint32_t mask) {
+// mode: aligned; flag: relaxed.
+void check_aligned(const Instr& in, const Warp& w, uint32_t mask) {
+  if (in.mode && mask != w.live)
+    fault(Check::kDivergence, "an aligned barrier of the cluster in divergent code",
+          "use the form without .aligned, or move it out of the branch", std::countr_zero(mask));
+}
+
+void cluster_arrive(const Instr& in, Warp& w, uint32_t mask) {
+  check_aligned(in, w, mask);
   if (w.cluster_waiting & mask)
-    fault("barrier.cluster.arrive again without a wait between", std::countr_zero(w.cluster_waiting & mask));
+    fault(Check::kBarrier, "barrier.cluster.arrive again without a wait between", "arrivals and waits come in turn",
+          std::countr_zero(w.cluster_waiting & mask));
   Block& first = *w.block->cluster[0];
   w.cluster_waiting |= mask;
   w.cluster_phase = first.cluster_phase;
   first.cluster_arrived += static_cast<uint32_t>(std::popcount(mask));
+  w.acted = true;
+  if (w.block->watch) w.block->watch->cluster_arrive(w, in.flag);
   cluster_check(*w.block);
 }
 
-void cluster_wait(const Instr&, Warp& w, uint32_t mask) {
+void cluster_wait(const Instr& in, Warp& w, uint32_t mask) {
+  check_aligned(in, w, mask);
   if (mask & ~w.cluster_waiting)
-    fault("barrier.cluster.wait without an arrive before it", std::countr_zero(mask & ~w.cluster_waiting));
+    fault(Check::kBarrier, "barrier.cluster.wait without an arrive before it", "arrivals and waits come in turn",
+          std::countr_zero(mask & ~w.cluster_waiting));
   w.cluster_waiting &= ~mask;
-  if (w.block->cluster[0]->cluster_phase == w.cluster_phase) park(w, SplitState::kAtCluster);
+  if (w.block->cluster[0]->cluster_phase == w.cluster_phase)
+    park(w, SplitState::kAtCluster);
+  else if (w.block->watch)
+    w.block->watch->cluster_wait(w);
 }
 
 }  // namespace
@@ -256,18 +349,45 @@ void cluster_check(Block& block) {
   if (first.cluster_arrived == 0 || first.cluster_arrived < alive) return;
   first.cluster_arrived = 0;
   ++first.cluster_phase;
-  for (Block* b : block.cluster)
-    for (auto& w : b->warps)
-      for (Split& s : w->splits)
-        if (s.state == SplitState::kAtCluster) s.state = SplitState::kReady;
+  if (block.watch) block.watch->cluster_complete();
+  for (Block* b : block.cluster) {
+    for (auto& w : b->warps) {
+      for (Split& s : w->splits) {
+        if (s.state != SplitState::kAtCluster) continue;
+        s.state = SplitState::kReady;
+        if (block.watch) block.watch->cluster_wait(*w);
+      }
+    }
+  }
+}
+
+void copy_async_lane(const Instr& in, Warp& w, int lane, std::byte* to, const std::byte* from, uint32_t bytes) {
+  const uint32_t whole = in.bytes;
+  if (w.block->watch) w.block->watch->copy(in, w, lane, Watch::Group::kCopy, to, bytes ? from : nullptr, whole, 0);
+  w.block->copies->issue(w, lane, Watch::Group::kCopy, nullptr, [=] {
+    if (bytes) std::memcpy(to, from, bytes);
+    std::memset(to + bytes, 0, whole - bytes);
+  });
+}
+
+std::string mbarrier_text(const Warp& w) {
+  if (w.awaited == 0) return "for registers that other warpgroups have";
+  const State s = load_state(reinterpret_cast<const std::byte*>(w.awaited), -1);
+  return "on the mbarrier at offset " + std::to_string(w.awaited - host_address(w.block->smem.data())) +
+         ", whose phase " + "lacks " + std::to_string(s.pending) + " of " + std::to_string(s.expected) +
+         " arrivals and " + std::to_string(s.tx) + " bytes";
 }
 
 void mbarrier_rows(HandlerRows& rows) {
   rows.emplace_back("mbarrier.init", &init);
   rows.emplace_back("mbarrier.inval", &invalidate);
   rows.emplace_back("mbarrier.arrive", &arrive_at);
+  rows.emplace_back("mbarrier.arrive.copies", &arrive_after_copies);
   rows.emplace_back("mbarrier.tx", &change_tx);
   rows.emplace_back("mbarrier.wait", &test_wait);
+  rows.emplace_back("async.commit_group", &commit_group);
+  rows.emplace_back("async.wait_group", &wait_group);
+  rows.emplace_back("async.wait_all", &wait_all_groups);
   rows.emplace_back("cp.async.bulk.shared", &bulk_to_shared);
   rows.emplace_back("cp.async.bulk.global", &bulk_to_global);
   rows.emplace_back("mapa", &map_address);

@@ -3,10 +3,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/error.h"
@@ -49,7 +51,12 @@ struct Allocation {
   uint64_t bytes = 0;
   std::string name;
   bool writable = true;
+  bool initialized = true;  // false: a load of what no thread has written is a fault, when check_uninitialized
 };
+
+// When asynchronous copies move their bytes: as soon as they are issued, as late as a wait allows, or between.
+enum class Completion : uint8_t { kEager, kLazy, kRandom };
+enum class WarpOrder : uint8_t { kInTurn, kRandom };
 
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1};
@@ -59,11 +66,17 @@ struct LaunchConfig {
   int threads = 0;           // host threads; 0: all cores
   bool counters = true;      // fill LaunchResult
   uint64_t step_budget = 0;  // instructions a warp may run; 0: no limit
-  // Checks that cost time. A race is a pair of accesses to shared memory, one of them a store, that no barrier, atomic
-  // or warp-wide collective orders; lanes of one warp are ordered by the latter alone.
+  // Checks that cost time (docs/simulator.md). A race is a pair of accesses to shared or global memory, one of them a
+  // store and not both atomic, that nothing orders; with it come the waits and fences of asynchronous copies.
   bool check_races = false;
-  bool check_uninitialized = false;    // loads of shared memory that no thread has written
-  uint64_t smem_limit_bytes = 232448;  // static and dynamic shared memory a block may have
+  bool check_uninitialized = false;  // loads of shared memory, and of allocations without contents, before any store
+  bool check_registers = false;      // reads of registers that have no value
+  Completion completion = Completion::kEager;
+  WarpOrder order = WarpOrder::kInTurn;
+  uint64_t seed = 0;                                  // of what is random
+  uint64_t smem_limit_bytes = 0;                      // static and dynamic, a block; 0: what the .target allows
+  uint32_t registers = 0;                             // a thread, as the assembler found; 0: not known
+  const std::map<int, std::string>* names = nullptr;  // from .loc lines to operators, for reports
 };
 
 enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };
@@ -120,7 +133,51 @@ struct LaunchResult {
   std::vector<LineCounters> lines;       // in PTX order
 };
 
-// `args`: one byte blob a kernel parameter, in order. A fault of the kernel throws DeviceError with the full report; a
+// What a kernel did wrong.
+enum class Check : uint8_t {
+  kOutOfBounds,
+  kMisaligned,
+  kReadOnly,
+  kUninitialized,
+  kSharedRace,
+  kGlobalRace,
+  kMissingWait,
+  kMissingFence,
+  kMbarrier,
+  kDivergence,
+  kBarrier,
+  kDeadlock,
+  kStepBudget,
+  kRegisters,
+  kTrap,
+  kOther,
+};
+const char* check_name(Check check);
+
+struct FaultReport {
+  Check check = Check::kOther;
+  std::string what;    // one sentence, with the other access of a pair
+  std::string advice;  // may be empty
+  std::string kernel;
+  int ptx_line = 0;
+  std::string instruction;
+  int loc_line = 0;  // 0: no .loc
+  std::string loc_file;
+  std::string op;  // from LaunchConfig::names
+  std::array<uint32_t, 3> block{}, thread{};
+  int warp = -1;         // when no single thread is at fault
+  uint64_t address = 0;  // of memory, as the kernel sees it; 0: none
+  std::string places;    // of a deadlock: where each warp waits, a line each
+  std::string text() const;
+};
+
+class KernelFault : public DeviceError {
+ public:
+  explicit KernelFault(FaultReport report) : DeviceError(report.text()), report(std::move(report)) {}
+  FaultReport report;
+};
+
+// `args`: one byte blob a kernel parameter, in order. A fault of the kernel throws KernelFault; a
 // launch that does not fit the kernel (unknown name, wrong argument sizes, block too large) throws UserError.
 LaunchResult launch(const Module& module, const std::string& entry, const LaunchConfig& config,
                     std::span<const std::vector<std::byte>> args, std::span<const Allocation> memory);

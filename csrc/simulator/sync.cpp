@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "simulator/machine.h"
+#include "simulator/async.h"
 
 namespace tilewright::sim {
 namespace {
@@ -44,7 +44,7 @@ void write_reduction(const Instr& in, const Barrier& b, std::byte* frame, uint32
 
 void release(Block& block, uint32_t id) {
   Barrier& b = block.barriers[id];
-  if (block.races) block.races->barrier_release(id);
+  if (block.watch) block.watch->barrier_release(block, id);
   for (auto& w : block.warps) {
     for (Split& s : w->splits) {
       if (s.state != SplitState::kAtBarrier || s.barrier != id) continue;
@@ -67,20 +67,25 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
     gathered = true;
   }
   if (in.flag && mask != w.live)
-    fault("barrier in divergent code: lanes " + lanes_text(w.live & ~mask) + " of warp " + std::to_string(w.index) +
-          " do not execute it; use barrier.sync without .aligned, or move it out of the branch");
+    fault(Check::kDivergence,
+          "barrier in divergent code: lanes " + lanes_text(w.live & ~mask) + " of warp " + std::to_string(w.index) +
+              " do not execute it",
+          "use barrier.sync without .aligned, or move it out of the branch", std::countr_zero(mask));
   const uint32_t id = first_value(w, in.a, mask);
-  if (id >= 16) fault("barrier " + std::to_string(id) + " does not exist, there are 16");
+  if (id >= 16) fault(Check::kBarrier, "barrier " + std::to_string(id) + " does not exist", "there are 16, from 0");
   const uint32_t count = in.b == kNone ? 0 : first_value(w, in.b, mask);
   if (in.b != kNone && (count == 0 || count % kLanes != 0))
-    fault("barrier for " + std::to_string(count) + " threads, expected a multiple of 32");
+    fault(Check::kBarrier, "barrier for " + std::to_string(count) + " threads", "a multiple of 32 is expected");
   Block& block = *w.block;
   Barrier& b = block.barriers[id];
   if (b.in_use && b.expected != count)
-    fault("barrier " + std::to_string(id) + " for " + std::to_string(count) + " threads, while others wait there for " +
-          std::to_string(b.expected));
+    fault(Check::kBarrier,
+          "barrier " + std::to_string(id) + " for " + std::to_string(count) + " threads, while others wait there for " +
+              std::to_string(b.expected),
+          "all that meet at a barrier give the same count");
   b.in_use = true;
-  if (block.races) block.races->barrier_arrive(w.index, id, in.mode != kArrive);
+  if (block.watch) block.watch->barrier_arrive(w, id, in.mode != kArrive);
+  w.acted = true;
   b.expected = count;
   b.arrived += mask == w.live ? kLanes : static_cast<uint32_t>(std::popcount(mask));
   if (in.c != kNone) {
@@ -92,8 +97,10 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
   if (gathered) merge_gathered(w, id);
   const uint32_t awaited = threads_awaited(block, b);
   if (b.arrived > awaited)
-    fault("barrier " + std::to_string(id) + " reached by " + std::to_string(b.arrived) + " threads, expected " +
-          std::to_string(awaited));
+    fault(Check::kBarrier,
+          "barrier " + std::to_string(id) + " reached by " + std::to_string(b.arrived) + " threads, expected " +
+              std::to_string(awaited),
+          "count each warp that arrives or waits once");
   if (b.arrived == awaited) {
     if (in.mode != kArrive) write_reduction(in, b, w.regs, mask);
     release(block, id);
@@ -107,11 +114,12 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
 uint32_t collective_lanes(const Instr& in, Warp& w, uint32_t mask, uint32_t& members) {
   members = first_value(w, in.e, mask);
   if (mask & ~members)
-    fault("lanes " + lanes_text(mask & ~members) + " execute a warp collective whose member mask leaves them out",
-          std::countr_zero(mask & ~members));
+    fault(Check::kDivergence,
+          "lanes " + lanes_text(mask & ~members) + " execute a warp collective whose member mask leaves them out",
+          "the mask names all lanes that come here", std::countr_zero(mask & ~members));
   uint32_t lanes = 0;
   if (!gather_lanes(w, members, mask, lanes)) return 0;
-  if (w.block->races) w.block->races->warp_sync(w.index);
+  if (w.block->watch) w.block->watch->warp_sync(w);
   return lanes;
 }
 
@@ -224,7 +232,10 @@ void warp_sync(const Instr& in, Warp& w, uint32_t mask) {
 
 void warp_exited(Warp& w) {
   Block& block = *w.block;
+  w.acted = true;
+  if (block.watch) block.watch->warp_exit(w);
   --block.live_warps;
+  if (block.live_warps == 0) block.copies->finish_all(block);
   if (block.cluster.size() > 1) cluster_check(block);
   if (block.live_warps == 0) return;
   for (uint32_t id = 0; id < block.barriers.size(); ++id) {

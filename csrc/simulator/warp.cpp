@@ -254,11 +254,12 @@ void start_warp(Warp& w, const Code& entry, uint32_t lanes) {
   }
   w.local_stride = w.worker->kernel->local_stack_bytes;
   w.local.grow(size_t{w.local_stride} * kLanes);
+  if (w.worker->launch->config.check_registers) forget_registers(w, entry, 0, kAllLanes);
   fill_specials(w, entry, 0, kAllLanes);
   w.live = lanes;
   w.steps = 0;
   w.carry = 0;
-  w.polled = w.loosened = false;
+  w.polled = w.loosened = w.blocked = false;
   w.cluster_waiting = w.cluster_phase = 0;
   w.splits.clear();
   w.meetings.assign(1, Meeting());
@@ -279,9 +280,13 @@ bool warp_ready(const Warp& w) {
   return false;
 }
 
-void run_warp(Warp& w, uint32_t slice) {
+namespace {
+
+// run_warp, with the check of registers or without.
+template <bool Checked>
+void run(Warp& w, uint32_t slice) {
   const uint32_t whole = slice;
-  w.polled = false;
+  w.polled = w.blocked = false;
   while (slice > 0 && (w.running || pick(w))) {
     w.stop = false;
     while (slice > 0) {
@@ -292,11 +297,13 @@ void run_warp(Warp& w, uint32_t slice) {
       ++count.warps;
       uint32_t mask = w.now.mask;
       if (in.guard != kNone) {
+        if constexpr (Checked) check_guard(w, in);
         const uint32_t p = *w.slot<uint32_t>(in.guard);
         mask &= in.guard_negated ? ~p : p;
         if (mask == 0) continue;
       }
       count.lanes += static_cast<uint32_t>(std::popcount(mask));
+      if constexpr (Checked) check_registers(w, in, mask);
       in.fn(in, w, mask);
       if (w.stop) break;
     }
@@ -310,6 +317,15 @@ void run_warp(Warp& w, uint32_t slice) {
     w.running = false;
   }
   w.yielding = false;
+}
+
+}  // namespace
+
+void run_warp(Warp& w, uint32_t slice) {
+  if (w.worker->launch->config.check_registers)
+    run</*Checked=*/true>(w, slice);
+  else
+    run</*Checked=*/false>(w, slice);
 }
 
 void diverge(Warp& w, uint32_t taken, uint32_t target, uint32_t meeting_pc) {
@@ -385,6 +401,7 @@ void call_function(Warp& w, const Code& callee, uint32_t list, uint32_t mask) {
   const uint32_t* from = caller.lists.data() + list;
   for (size_t k = 0; k < callee.params.size(); ++k)
     copy_lanes(w, mask, local + callee.params[k].offset, w.now.local + from[k], callee.params[k].bytes);
+  if (w.worker->launch->config.check_registers) forget_registers(w, callee, frame, mask);
   fill_frame(w, callee, frame, mask);
   const uint32_t id = new_meeting(w);
   Meeting& m = w.meetings[id];

@@ -175,10 +175,10 @@ TEST(Async, Misuse) {
          "more arrivals than it expects");
   expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\n  @%lead "
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%i], 24, [full];\n"),
-         "a bulk copy of 24 bytes, expected a multiple of 16");
+         "a bulk copy of 24 bytes; the size is a multiple of 16");
   expect(report("  @%lead mbarrier.init.shared.b64 [full], 1;\n  bar.sync 0;\nW:\n  "
                 "mbarrier.try_wait.parity.shared.b64 %p, [full], 0;\n  @!%p bra W;\n"),
-         "step budget");
+         "deadlock");
   expect(report("  barrier.cluster.wait;\n"), "barrier.cluster.wait without an arrive");
 }
 
