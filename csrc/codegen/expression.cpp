@@ -134,12 +134,13 @@ Regs ExpressionEmitter::make_pointwise(Frame& frame, const ProgramStep& step) {
     dtypes.push_back(p_.steps[o].dtype);
     lanes = std::max(lanes, frame.values[o].size());
   }
+  const Form form = forms_[&step - p_.steps.data()];
   Regs values;
   for (size_t lane = 0; lane < lanes; ++lane) {
     Regs operands;
     for (int o : step.operands)
       operands.push_back(frame.values[o].size() == 1 ? frame.values[o][0] : frame.values[o][lane]);
-    values.push_back(emit_pointwise(k_, *step.node, dtypes, operands));
+    values.push_back(emit_pointwise(k_, *step.node, dtypes, operands, form));
   }
   if (!is_exact(step.node->op)) k_.round(values, step.dtype);
   return values;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/kernel_builder.h"
+#include "codegen/narrow_functions.h"
 #include "schedule/element_program.h"
 
 namespace tilewright {
@@ -26,7 +27,7 @@ class ExpressionEmitter {
  public:
   // `alignment`: bytes that every tensor's address is a multiple of.
   ExpressionEmitter(KernelBuilder& k, const ElementProgram& program, int64_t alignment)
-      : k_(k), p_(program), alignment_(alignment) {}
+      : k_(k), p_(program), alignment_(alignment), forms_(forms_of(program)) {}
 
   // Loads bypass the first-level cache: for data that is read once and never written.
   void stream_loads() { streamed_ = true; }
@@ -60,6 +61,7 @@ class ExpressionEmitter {
   KernelBuilder& k_;
   const ElementProgram& p_;
   int64_t alignment_;
+  std::vector<Form> forms_;  // of the steps
   bool streamed_ = false;
 };
 

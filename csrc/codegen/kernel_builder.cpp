@@ -252,18 +252,21 @@ Regs KernelBuilder::unpack(Reg raw, DType dtype, int width) {
   const int per_word = vector ? static_cast<int>(4 / size) : width;
   for (int i = 0; i < width; ++i) {
     Reg word = vector ? ir_.CreateExtractElement(raw, i / per_word) : raw;
+    const Half half{word, i % per_word, dtype};
     const int shift = static_cast<int>(i % per_word * size * 8);
     if (dtype == DType::kBF16) {
       // The upper half of a float.
       word = ir_.CreateZExt(word, ir_.getInt32Ty());
       word = shift ? ir_.CreateAnd(word, 0xffff0000u) : ir_.CreateShl(word, 16);
       values.push_back(ir_.CreateBitCast(word, ir_.getFloatTy()));
+      if (per_word == 2) halves_[values.back()] = half;
       continue;
     }
     Reg bits = ir_.CreateTrunc(shift ? ir_.CreateLShr(word, shift) : word, ir_.getIntNTy(8 * size));
     if (dtype == DType::kF16) bits = ir_.CreateFPExt(ir_.CreateBitCast(bits, ir_.getHalfTy()), ir_.getFloatTy());
     if (dtype == DType::kBool) bits = ir_.CreateICmpNE(bits, ir_.getInt8(0));
     values.push_back(bits);
+    if (dtype == DType::kF16 && per_word == 2) halves_[values.back()] = half;
   }
   return values;
 }
@@ -275,6 +278,15 @@ Reg KernelBuilder::pack_element(Reg value, DType dtype, bool rounded) {
   if (dtype == DType::kBF16) return ir_.CreateBitCast(ir_.CreateFPTrunc(value, ir_.getBFloatTy()), ir_.getInt16Ty());
   if (dtype == DType::kF16) return ir_.CreateBitCast(ir_.CreateFPTrunc(value, ir_.getHalfTy()), ir_.getInt16Ty());
   return value;
+}
+
+// The word that two values of a 16-bit type were unpacked from, its low half first; null where there is none.
+Reg KernelBuilder::packed_pair(Reg low, Reg high, DType dtype) const {
+  const auto a = halves_.find(low), b = halves_.find(high);
+  if (a == halves_.end() || b == halves_.end()) return nullptr;
+  const bool is_pair = a->second.word == b->second.word && a->second.half == 0 && b->second.half == 1 &&
+                       a->second.dtype == dtype && b->second.dtype == dtype;
+  return is_pair ? a->second.word : nullptr;
 }
 
 Reg KernelBuilder::pack(const Regs& values, DType dtype, bool rounded) {
@@ -289,7 +301,9 @@ Reg KernelBuilder::pack(const Regs& values, DType dtype, bool rounded) {
   } else if (is_16bit_float(dtype) && width > 1 && !rounded) {
     const auto id = dtype == DType::kBF16 ? llvm::Intrinsic::nvvm_ff2bf16x2_rn : llvm::Intrinsic::nvvm_ff2f16x2_rn;
     for (int i = 0; i < width; i += 2) {
-      words.push_back(ir_.CreateBitCast(ir_.CreateIntrinsic(id, {}, {values[i + 1], values[i]}), ir_.getInt32Ty()));
+      const Reg known = packed_pair(values[i], values[i + 1], dtype);
+      words.push_back(
+          known ? known : ir_.CreateBitCast(ir_.CreateIntrinsic(id, {}, {values[i + 1], values[i]}), ir_.getInt32Ty()));
     }
   } else {
     const int per_word = vector ? static_cast<int>(4 / size) : width;
@@ -321,6 +335,7 @@ void KernelBuilder::round(Regs& values, DType dtype) {
   const auto pair_id = dtype == DType::kBF16 ? llvm::Intrinsic::nvvm_ff2bf16x2_rn : llvm::Intrinsic::nvvm_ff2f16x2_rn;
   size_t i = 0;
   for (; i + 1 < values.size(); i += 2) {
+    if (packed_pair(values[i], values[i + 1], dtype)) continue;
     Reg word = ir_.CreateBitCast(ir_.CreateIntrinsic(pair_id, {}, {values[i + 1], values[i]}), ir_.getInt32Ty());
     const Regs pair = unpack(word, dtype, 2);
     values[i] = pair[0];

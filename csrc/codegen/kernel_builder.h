@@ -107,6 +107,7 @@ class KernelBuilder {
   llvm::Type* memory_type(DType dtype, int width, llvm::Align& align);
   Reg streamed_load(llvm::Type* type, Reg at);
   Regs unpack(Reg raw, DType dtype, int width);
+  Reg packed_pair(Reg low, Reg high, DType dtype) const;
   // `rounded`: the values are of the type already, so that packing what was unpacked folds away.
   Reg pack(const Regs& values, DType dtype, bool rounded = false);
   Reg pack_element(Reg value, DType dtype, bool rounded);
@@ -118,6 +119,13 @@ class KernelBuilder {
   llvm::DISubprogram* scope_ = nullptr;
   Regs inputs_, outputs_, workspaces_;
   std::map<std::string, Reg> symbols_;
+  // Where a value of a 16-bit type was unpacked from: a word, which half of it, the type.
+  struct Half {
+    Reg word = nullptr;
+    int half = 0;
+    DType dtype = DType::kF32;
+  };
+  std::map<Reg, Half> halves_;
   std::map<const Node*, int> lines_;
   int return_line_ = 1;
 };

@@ -2,8 +2,10 @@
 
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
@@ -46,6 +48,21 @@ bool runs_anywhere(const llvm::Instruction& i) {
     return f && f->isIntrinsic() && call->doesNotAccessMemory() && !call->isConvergent();
   }
   return llvm::isSafeToSpeculativelyExecute(&i);
+}
+
+// LLVM's back end branches on the sign; on bits it is one instruction.
+void expand_copysign(llvm::Function& f) {
+  for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(f))) {
+    auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+    if (!call || call->getIntrinsicID() != llvm::Intrinsic::copysign || !call->getType()->isFloatTy()) continue;
+    llvm::IRBuilder<> ir(call);
+    const auto bits = [&](llvm::Value* value, uint32_t mask) {
+      return ir.CreateAnd(ir.CreateBitCast(value, ir.getInt32Ty()), mask);
+    };
+    llvm::Value* both = ir.CreateOr(bits(call->getArgOperand(0), 0x7fffffff), bits(call->getArgOperand(1), 0x80000000));
+    call->replaceAllUsesWith(ir.CreateBitCast(both, call->getType()));
+    call->eraseFromParent();
+  }
 }
 
 // A side of a branch: a short block without other ways in, straight to `join`.
@@ -143,6 +160,7 @@ void link_libdevice(llvm::Module& module) {
       if (llvm::isa<llvm::FPMathOperator>(i)) i.setHasAllowContract(true);
     }
     flatten_branches(f);
+    expand_copysign(f);
   }
 }
 

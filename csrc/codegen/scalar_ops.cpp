@@ -3,6 +3,8 @@
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <limits>
+
 #include "support/error.h"
 
 namespace tilewright {
@@ -26,6 +28,9 @@ class ScalarOp {
   Reg unary();
   Reg binary();
   Reg ternary();
+  // Null for operators and types without a short form.
+  Reg short_form();
+  Reg shared_quotient();
 
  private:
   [[noreturn]] void unsupported() const {
@@ -44,6 +49,11 @@ class ScalarOp {
   Reg negative(Reg a) const { return signed_ ? less(a, number(0)) : llvm::cast<llvm::Value>(ir_.getFalse()); }
   Reg is_nan(Reg a) const { return float_ ? ir_.CreateFCmpUNO(a, a) : llvm::cast<llvm::Value>(ir_.getFalse()); }
 
+  Reg reciprocal_approx(Reg x) const;
+  Reg quotient_approx() const;
+  Reg erf_approx() const;
+  Reg tanh_approx() const;
+  Reg with_sign_of(Reg magnitude, Reg x) const;
   Reg sign() const;
   Reg rounding(ID id) const { return float_ ? intrinsic(id, {v_[0]}) : v_[0]; }
   Reg divide(Reg a, Reg b, bool remainder) const;
@@ -378,10 +388,88 @@ Reg ScalarOp::ternary() {
   unsupported();
 }
 
+// ---- short forms
+
+// Also right where the result is subnormal; LLVM has an intrinsic only for the form that flushes those.
+Reg ScalarOp::reciprocal_approx(Reg x) const {
+  auto* type = llvm::FunctionType::get(type_, {type_}, false);
+  return ir_.CreateCall(llvm::InlineAsm::get(type, "rcp.approx.f32 $0, $1;", "=f,f", /*hasSideEffects=*/false), {x});
+}
+
+// By a reciprocal that does not depend on how exact the GPU's approximation is. An eighth of both, so that it is not
+// subnormal; it stays 0 for an infinite divisor.
+Reg ScalarOp::quotient_approx() const {
+  const Reg a = ir_.CreateFMul(v_[0], number(0.125)), b = ir_.CreateFMul(v_[1], number(0.125));
+  const Reg first = ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {b});
+  const Reg finite = intrinsic(llvm::Intrinsic::minnum, {b, number(std::numeric_limits<float>::max())});
+  const Reg error = intrinsic(llvm::Intrinsic::fma, {ir_.CreateFNeg(finite), first, number(1)});
+  return ir_.CreateFMul(a, intrinsic(llvm::Intrinsic::fma, {first, error, first}));
+}
+
+// `magnitude` is not negative.
+Reg ScalarOp::with_sign_of(Reg magnitude, Reg x) const {
+  llvm::Type* bits = ir_.getInt32Ty();
+  const Reg sign = ir_.CreateAnd(ir_.CreateBitCast(x, bits), 0x80000000u);
+  return ir_.CreateBitCast(ir_.CreateOr(ir_.CreateBitCast(magnitude, bits), sign), type_);
+}
+
+// 1 - 2^(t p(t)) for t = |x|, up to t = 4, from where on it is 1. The polynomial is fitted to log2(erfc(t)) / t where
+// libdevice has another formula, and from t = 1 on to libdevice's own, closer the smaller erfc is.
+Reg ScalarOp::erf_approx() const {
+  constexpr double kTerms[] = {7.484419711545343e-06, -0.00012623814109247178, 0.0007908418192528188,
+                               -0.002245199168100953, 0.00014243522309698164,  0.02763226442039013,
+                               -0.14825770258903503,  -0.9184540510177612,     -1.6279064416885376};
+  const Reg t = intrinsic(llvm::Intrinsic::minnum, {intrinsic(llvm::Intrinsic::fabs, {v_[0]}), number(4)});
+  Reg p = number(kTerms[0]);
+  for (size_t i = 1; i < std::size(kTerms); ++i) p = intrinsic(llvm::Intrinsic::fma, {p, t, number(kTerms[i])});
+  const Reg rest = ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {ir_.CreateFMul(p, t)});
+  return with_sign_of(ir_.CreateFSub(number(1), rest), v_[0]);
+}
+
+// 1 - 2 / (exp(2 |x|) + 1)
+Reg ScalarOp::tanh_approx() const {
+  constexpr double kTwoLog2E = 2.88539008177792681472;
+  const Reg t = intrinsic(llvm::Intrinsic::fabs, {v_[0]});
+  const Reg e = ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {ir_.CreateFMul(t, number(kTwoLog2E))});
+  const Reg r = ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {ir_.CreateFAdd(e, number(1))});
+  return with_sign_of(intrinsic(llvm::Intrinsic::fma, {r, number(-2), number(1)}), v_[0]);
+}
+
+// Equal instructions of all elements become one: what works on the divisor alone is done once a row.
+Reg ScalarOp::shared_quotient() {
+  const auto fma = [&](Reg a, Reg b, Reg c) { return intrinsic(llvm::Intrinsic::fma, {a, b, c}); };
+  const Reg a = v_[0], b = v_[1], minus_b = ir_.CreateFNeg(b);
+  Reg reciprocal = ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {b});
+  reciprocal = fma(reciprocal, fma(minus_b, reciprocal, number(1)), reciprocal);
+  const Reg quotient = ir_.CreateFMul(a, reciprocal);
+  return fma(fma(minus_b, quotient, a), reciprocal, quotient);
+}
+
+Reg ScalarOp::short_form() {
+  if (!type_->isFloatTy()) return nullptr;
+  switch (node_.op) {
+    case Op::kErf:
+      return erf_approx();
+    case Op::kTanh:
+      return tanh_approx();
+    case Op::kReciprocal:
+      return reciprocal_approx(v_[0]);
+    case Op::kDiv:
+      return quotient_approx();
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
-Reg emit_pointwise(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands) {
+Reg emit_pointwise(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands,
+                   Form form) {
   ScalarOp op(k, node, dtypes, operands);
+  if (form == Form::kShared) return op.shared_quotient();
+  if (form == Form::kShort) {
+    if (const Reg value = op.short_form()) return value;
+  }
   switch (operands.size()) {
     case 1:
       return op.unary();

@@ -1,12 +1,14 @@
 #pragma once
 
 #include "codegen/kernel_builder.h"
+#include "codegen/narrow_functions.h"
 
 namespace tilewright {
 
 // One element of a pointwise operator, in the compute type and before rounding to the result's type. Operand types are
-// those of the values, `dtypes`.
-Reg emit_pointwise(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands);
+// those of the values, `dtypes`. Operators without a short form ignore that it is asked for.
+Reg emit_pointwise(KernelBuilder& k, const Node& node, const std::vector<DType>& dtypes, const Regs& operands,
+                   Form form = Form::kLibrary);
 
 // Whether the operator's result is a value of its type without rounding (neg, maximum, where, ...).
 bool is_exact(Op op);
