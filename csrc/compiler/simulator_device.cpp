@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <cstring>
 
 #include "compiler/compile.h"
@@ -45,7 +46,8 @@ class SimulatorDevice : public Device {
       memory.push_back({range.base, range.bytes, "parameter " + std::to_string(range.parameter), range.writable});
     }
     try {
-      sim::launch(*simulated.module, simulated.entry, config, args, memory);
+      const std::string printed = sim::launch(*simulated.module, simulated.entry, config, args, memory).printed;
+      std::fwrite(printed.data(), 1, printed.size(), stdout);
     } catch (const std::runtime_error& e) {
       throw DeviceError(std::string(request.name) + ": " + e.what());
     }

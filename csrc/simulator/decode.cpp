@@ -55,6 +55,8 @@ const std::unordered_map<std::string_view, Special> kSpecials = {
     {"%cluster_nctarank", Special::kClusterNctarank},
     {"%is_explicit_cluster", Special::kIsExplicitCluster},
     {"%reserved_smem_offset_begin", Special::kReservedSmemBegin},
+    {"%envreg1", Special::kEnvreg1},
+    {"%envreg2", Special::kEnvreg2},
 };
 
 uint64_t bits_of(const Number& n, Type type) {
@@ -273,8 +275,7 @@ uint32_t Decoder::symbol_address(const Operand& op, uint32_t bytes) {
       return plus(reinterpret_cast<uint64_t>(placed->memory.data()));
     syntax_error(op.at, "variable '" + std::string(op.name) + "' is declared .extern and not defined in this module");
   }
-  if (const auto it = layout_.functions.find(op.name); it != layout_.functions.end())
-    return plus(kFunctionWindow + it->second);
+  if (layout_.functions.count(op.name)) return plus(kFunctionWindow + layout_.module->function_number(op.name));
   syntax_error(op.at, "unknown name '" + std::string(op.name) + "'");
 }
 
@@ -307,7 +308,7 @@ uint32_t Decoder::source(const Operand& op, Type type) {
 }
 
 uint32_t Decoder::source_bits(const Operand& op, uint32_t bytes) {
-  return source(op, bytes == 2 ? Type::kB16 : bytes == 4 ? Type::kB32 : Type::kB64);
+  return source(op, bytes == 2 ? Type::kB16 : bytes == 4 ? Type::kB32 : bytes == 8 ? Type::kB64 : Type::kB128);
 }
 
 uint32_t Decoder::predicate(const Operand& op) {
@@ -386,6 +387,9 @@ void Decoder::decode_statement(uint32_t index) {
   statement_index_ = index;
   statement_ = &function_.statements[index];
   Opcode op(statement_->opcode, statement_->at);
+  static const std::set<std::string_view> kTextures = {"tex", "tld4", "txq", "istypep", "suld", "sust", "sured", "suq"};
+  if (kTextures.count(op.name()))
+    syntax_error(statement_->at, std::string(statement_->opcode) + ": textures and surfaces cannot be simulated");
   const auto it = methods().find(op.name());
   if (it == methods().end()) unsupported();
   const uint32_t first = static_cast<uint32_t>(code_.instrs.size());
@@ -500,6 +504,18 @@ const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() 
       {"testp", &D::testp},
       {"sad", &D::sad},
       {"dp4a", &D::dot_product},
+      {"vadd2", &D::video},
+      {"vadd4", &D::video},
+      {"vsub2", &D::video},
+      {"vsub4", &D::video},
+      {"vavrg2", &D::video},
+      {"vavrg4", &D::video},
+      {"vabsdiff2", &D::video},
+      {"vabsdiff4", &D::video},
+      {"vmin2", &D::video},
+      {"vmin4", &D::video},
+      {"vmax2", &D::video},
+      {"vmax4", &D::video},
       {"dp2a", &D::dot_product},
       {"and", &D::logic},
       {"or", &D::logic},
@@ -523,6 +539,7 @@ const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() 
       {"set", &D::set},
       {"selp", &D::selp},
       {"slct", &D::slct},
+      {"fns", &D::fns},
       {"mov", &D::mov},
       {"cvt", &D::cvt},
       {"cvta", &D::cvta},
@@ -537,10 +554,12 @@ const std::unordered_map<std::string_view, Decoder::Method>& Decoder::methods() 
       {"prefetchu", &D::prefetch},
       {"applypriority", &D::prefetch},
       {"discard", &D::prefetch},
+      {"createpolicy", &D::create_policy},
       {"ldmatrix", &D::move_matrix},
       {"stmatrix", &D::move_matrix},
       {"movmatrix", &D::move_matrix},
       {"mma", &D::mma},
+      {"wmma", &D::wmma},
       {"mbarrier", &D::mbarrier},
       {"mapa", &D::mapa},
       {"getctarank", &D::mapa},

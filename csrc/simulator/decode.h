@@ -103,6 +103,8 @@ class Decoder {
   void sad(Opcode& op);
   void dot_product(Opcode& op);
   void mul24(Opcode& op);
+  void video(Opcode& op);
+  void emit_flushed(const std::string& key, Type d, Type type, size_t sources);
   void emit_arithmetic(const std::string& key, Kind kind, Type d, std::initializer_list<Type> sources);
 
   // decode_logic.cpp
@@ -118,6 +120,8 @@ class Decoder {
   void set(Opcode& op);
   void selp(Opcode& op);
   void slct(Opcode& op);
+  void fns(Opcode& op);
+  void cvt_pack(Opcode& op);
   void mov(Opcode& op);
   void mov_vector();
   void cvt(Opcode& op);
@@ -140,6 +144,7 @@ class Decoder {
   void atom(Opcode& op);
   void cp_async(Opcode& op);
   void prefetch(Opcode& op);
+  void create_policy(Opcode& op);
   Space take_space(Opcode& op);
   bool take_memory_modifiers(Opcode& op);  // whether the access is atomic; sets sync_
   bool take_groups(Opcode& op, Watch::Group group);
@@ -149,11 +154,16 @@ class Decoder {
   // decode_matrix.cpp
   void move_matrix(Opcode& op);
   void mma(Opcode& op);
+  void wmma(Opcode& op);
+  void wmma_product(Opcode& op);
   std::vector<uint32_t> vector_slots(const Operand& op, size_t n, uint32_t bytes, bool writes);
 
   // decode_async.cpp
   void mbarrier(Opcode& op);
   void bulk_copy(Opcode& op);
+  void store_async(Opcode& op, bool reduces);
+  uint32_t address_slot(const Operand& op, bool& is_32);
+  uint32_t take_reduction(Opcode& op, uint32_t& bytes);
   void async_arrive(Opcode& op);
   void mapa(Opcode& op);
   void cluster_barrier(Opcode& op);
@@ -174,6 +184,7 @@ class Decoder {
   void activemask(Opcode& op);
   void nanosleep(Opcode& op);
   uint32_t param_offset(const Operand& op, uint32_t bytes, const char* what);
+  uint32_t param_bytes(const Operand& op) const;  // of one that param_offset has found
 
   KernelLayout& layout_;
   const FunctionSyntax& function_;

@@ -55,13 +55,38 @@ void Decoder::emit_arithmetic(const std::string& key, Kind kind, Type d, std::in
   in.e = slots[3];
 }
 
+// Of 16-bit floats: key(sources), with subnormal sources and results flushed to zeros of their sign.
+void Decoder::emit_flushed(const std::string& key, Type d, Type type, size_t sources) {
+  need_operands(sources + 1, sources + 1);
+  const uint32_t bytes = type_bytes(type);
+  const std::string flush_key = std::string("flush.") + type_name(type);
+  uint32_t slots[3] = {kNone, kNone, kNone};
+  for (size_t i = 0; i < sources; ++i) {
+    const uint32_t from = source(operand(i + 1), type);
+    slots[i] = new_slot(bytes);
+    Instr& flush = emit_internal(flush_key);
+    flush.d = slots[i];
+    flush.a = from;
+  }
+  const uint32_t to = destination(operand(0), d);
+  Instr& in = emit(key, Kind::kFp16);
+  in.d = to;
+  in.a = slots[0];
+  in.b = slots[1];
+  in.c = slots[2];
+  if (d != type) return;
+  Instr& result = emit(flush_key, Kind::kInternal);
+  result.d = result.a = to;
+}
+
 void Decoder::float_arithmetic(Opcode& op, const std::string& name, Type type, size_t sources) {
   const int rounding = take_rounding(op);
   const bool ftz = op.take("ftz"), sat = op.take("sat"), relu = op.take("relu");
   op.finish();
   if (is_half(type)) {
-    if (ftz || rounding > kNearest) unsupported();
+    if (rounding > kNearest) unsupported();
     const std::string key = name + (sat ? ".sat" : relu ? ".relu" : "") + type_key(type);
+    if (ftz) return emit_flushed(key, type, type, sources);
     if (sources == 1) return emit_arithmetic(key, Kind::kFp16, type, {type});
     if (sources == 2) return emit_arithmetic(key, Kind::kFp16, type, {type, type});
     return emit_arithmetic(key, Kind::kFp16, type, {type, type, type});
@@ -106,6 +131,10 @@ void Decoder::add_sub(Opcode& op) {
   const bool sat = op.take("sat");
   op.finish();
   if (sat && type != Type::kS32) unsupported();
+  if (type == Type::kS16x2 || type == Type::kU16x2) {
+    if (name != "add") unsupported();
+    return emit_arithmetic("add.16x2", Kind::kInteger, type, {type, type});
+  }
   emit_arithmetic(name + (sat ? ".sat.s32" : bits_key(type)), Kind::kInteger, type, {type, type});
 }
 
@@ -135,11 +164,23 @@ void Decoder::mul_mad(Opcode& op) {
 }
 
 void Decoder::mul24(Opcode& op) {
-  const bool low = op.take("lo");
+  const std::string part(op.take_any({"lo", "hi"}));
   const Type type = op.need_type();
   op.finish();
-  if (!low || op.name() != "mul24") unsupported();
-  emit_arithmetic("mul24.lo" + sign_key(type), Kind::kInteger, type, {type, type});
+  if (part.empty()) unsupported();
+  const std::string key = "mul24." + part + sign_key(type);
+  if (op.name() == "mul24") return emit_arithmetic(key, Kind::kInteger, type, {type, type});
+  need_operands(4, 4);
+  const uint32_t a = source(operand(1), type), b = source(operand(2), type), c = source(operand(3), type);
+  const uint32_t product = new_slot(4), d = destination(operand(0), type);
+  Instr& multiply = emit_internal(key);
+  multiply.d = product;
+  multiply.a = a;
+  multiply.b = b;
+  Instr& in = emit("add.b32", Kind::kInteger);
+  in.d = d;
+  in.a = product;
+  in.b = c;
 }
 
 void Decoder::fma(Opcode& op) {
@@ -150,8 +191,9 @@ void Decoder::fma(Opcode& op) {
 void Decoder::div(Opcode& op) {
   const Type type = op.need_type();
   if (is_float(type)) {
-    op.take_any({"approx", "full"});  // the correctly rounded quotient is within their error
-    return float_arithmetic(op, "div", type, 2);
+    op.take("full");  // the correctly rounded quotient is within its error
+    const bool approx = op.take("approx") && type == Type::kF32;
+    return float_arithmetic(op, approx ? "div.approx" : "div", type, 2);
   }
   op.finish();
   emit_arithmetic("div" + sign_key(type), Kind::kInteger, type, {type, type});
@@ -177,10 +219,12 @@ void Decoder::rcp_sqrt(Opcode& op) {
 void Decoder::approximation(Opcode& op) {
   const Type type = op.need_type();
   if (!op.take("approx")) unsupported();
-  bool ftz = op.take("ftz");
+  const bool ftz = op.take("ftz");
   op.finish();
-  // For 16-bit formats the result's subnormals are flushed only where inputs are never subnormal: no effect.
-  if (is_half(type)) ftz = false;
+  if (is_half(type) && ftz) {
+    emit_flushed(std::string(op.name()) + ".approx" + type_key(type), type, type, 1);
+    return;
+  }
   emit_arithmetic(std::string(op.name()) + ".approx" + (ftz ? ".ftz" : "") + type_key(type), Kind::kSpecial, type,
                   {type});
 }
@@ -189,14 +233,19 @@ void Decoder::min_max(Opcode& op) {
   const Type type = op.need_type();
   std::string key(op.name());
   if (is_float(type)) {
-    key += op.take("ftz") && !is_half(type) ? ".ftz" : "";
+    const bool ftz = op.take("ftz");
+    key += ftz && !is_half(type) ? ".ftz" : "";
     key += op.take("NaN") ? ".NaN" : "";
     if (op.take("xorsign")) key += op.take("abs") ? ".xorsign.abs" : ".xorsign";
     op.finish();
+    if (ftz && is_half(type)) return emit_flushed(key + type_key(type), type, type, 2);
     return emit_arithmetic(key + type_key(type), kind_of(type), type, {type, type});
   }
+  const bool relu = op.take("relu");
   op.finish();
-  emit_arithmetic(key + sign_key(type), Kind::kInteger, type, {type, type});
+  if (relu && type != Type::kS32 && type != Type::kS16x2) unsupported();
+  const std::string typed = type == Type::kS16x2 || type == Type::kU16x2 ? type_key(type) : sign_key(type);
+  emit_arithmetic(key + (relu ? ".relu" : "") + typed, Kind::kInteger, type, {type, type});
 }
 
 void Decoder::abs_neg(Opcode& op) {
@@ -204,6 +253,7 @@ void Decoder::abs_neg(Opcode& op) {
   const bool ftz = op.take("ftz");
   op.finish();
   const std::string name(op.name());
+  if (is_half(type) && ftz) return emit_flushed(name + type_key(type), type, type, 1);
   if (is_half(type)) return emit_arithmetic(name + type_key(type), Kind::kFp16, type, {type});
   if (is_float(type)) return emit_arithmetic(name + (ftz ? ".ftz" : "") + type_key(type), kind_of(type), type, {type});
   emit_arithmetic(name + (name == "abs" ? sign_key(type) : bits_key(type)), Kind::kInteger, type, {type});
@@ -241,6 +291,28 @@ void Decoder::dot_product(Opcode& op) {
   Instr& in = code_.instrs.back();
   in.mode = static_cast<uint8_t>((is_signed_int(a) ? 1 : 0) | (is_signed_int(b) ? 2 : 0));
   in.flag = high;
+}
+
+// SIMD video instructions, without selectors and masks.
+void Decoder::video(Opcode& op) {
+  static constexpr std::string_view kNames[] = {"vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"};
+  const std::string_view name = op.name().substr(0, op.name().size() - 1);
+  uint8_t mode = 0;
+  while (kNames[mode] != name) ++mode;
+  const Type d = op.need_type(), a = op.need_type(), b = op.need_type();
+  const bool sat = op.take("sat"), add = op.take("add");
+  op.finish();
+  for (Type t : {d, a, b})
+    if (t != Type::kU32 && t != Type::kS32) unsupported();
+  emit_arithmetic("video", Kind::kInteger, Type::kB32, {Type::kB32, Type::kB32, Type::kB32});
+  Instr& in = code_.instrs.back();
+  in.vector = op.name().back() == '4' ? 4 : 2;
+  in.mode = mode;
+  in.is_signed = a == Type::kS32;
+  in.flag = b == Type::kS32;
+  in.relu = d == Type::kS32;
+  in.sat = sat;
+  in.ftz = add;
 }
 
 }  // namespace tilewright::sim

@@ -34,6 +34,10 @@ uint32_t Decoder::param_offset(const Operand& op, uint32_t bytes, const char* wh
   return locals_.at(v);
 }
 
+uint32_t Decoder::param_bytes(const Operand& op) const {
+  return static_cast<uint32_t>(function_.find_variable(statement_->scope, op.name)->bytes);
+}
+
 void Decoder::call(Opcode& op) {
   op.take("uni");
   op.finish();
@@ -50,6 +54,9 @@ void Decoder::call(Opcode& op) {
   if (callee.kind == Operand::kReg) {
     for (const Operand& a : args) list.push_back(param_offset(a, 0, "an argument"));
     for (const Operand& r : results) list.push_back(param_offset(r, 0, "a result"));
+    // Their sizes follow, to be held against those of the function that is called.
+    for (const Operand& a : args) list.push_back(param_bytes(a));
+    for (const Operand& r : results) list.push_back(param_bytes(r));
     const uint32_t address = source(callee, Type::kU64), where = add_list(list);
     Instr& in = emit("call.indirect", Kind::kControl);
     in.a = address;
@@ -58,12 +65,16 @@ void Decoder::call(Opcode& op) {
     return;
   }
   if (callee.name == "vprintf" || callee.name == "__assertfail") {
-    for (const Operand& a : args) list.push_back(param_offset(a, 0, "an argument"));
-    for (const Operand& r : results) list.push_back(param_offset(r, 0, "a result"));
-    if (args.size() != (callee.name == "vprintf" ? 2u : 5u))
-      error("wrong number of arguments for '" + std::string(callee.name) + "'");
+    const bool prints = callee.name == "vprintf";
+    if (args.size() != (prints ? 2u : 5u) || results.size() > (prints ? 1u : 0u))
+      error("wrong number of arguments or results for '" + std::string(callee.name) + "'");
+    for (size_t i = 0; i < args.size(); ++i)
+      list.push_back(param_offset(args[i], !prints && i == 2 ? 4 : 8, "an argument"));
+    for (const Operand& r : results) list.push_back(param_offset(r, 4, "a result"));
     const uint32_t where = add_list(list);
-    emit(std::string(callee.name), Kind::kControl).list = where;
+    Instr& in = emit(std::string(callee.name), Kind::kControl);
+    in.list = where;
+    in.flag = !results.empty();
     return;
   }
   const auto it = layout_.functions.find(callee.name);

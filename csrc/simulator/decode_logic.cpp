@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "simulator/decode.h"
@@ -80,21 +81,35 @@ void Decoder::prmt(Opcode& op) {
   code_.instrs.back().mode = mode;
 }
 
+// lop3.b32 d, a, b, c, table, or lop3.{and,or}.b32 d|p, a, b, c, table, q: p = (d != 0) combined with q.
 void Decoder::lop3(Opcode& op) {
+  const std::string_view combine = op.take_any({"and", "or"});
   const Type type = op.need_type();
   op.finish();
-  need_operands(5, 5);
+  const size_t operands = combine.empty() ? 5 : 6;
+  need_operands(operands, operands);
+  const Operand& to = operand(0);
+  if (!combine.empty() && to.kind != Operand::kPair) error("expected d|p");
   const Operand& table = operand(4);
   if (table.kind != Operand::kNumber || table.number.is_float || table.number.bits > 255)
     error("the table must be a number up to 255");
   const uint32_t a = source(operand(1), type), b = source(operand(2), type), c = source(operand(3), type);
-  const uint32_t d = destination(operand(0), type);
+  const uint32_t d = destination(combine.empty() ? to : to.elems[0], type);
+  const uint32_t q = combine.empty() ? kNone : predicate(operand(5)), zero = combine.empty() ? kNone : constant(0, 4);
   Instr& in = emit("lop3.b32", Kind::kInteger);
   in.d = d;
   in.a = a;
   in.b = b;
   in.c = c;
   in.imm = static_cast<int64_t>(table.number.bits);
+  if (combine.empty()) return;
+  const uint32_t p = destination(to.elems[1], 0u);
+  Instr& test = emit("setp.ne.b32", Kind::kInternal);
+  test.d = p;
+  test.a = d;
+  test.b = zero;
+  test.c = q;
+  test.mode = combine == "and" ? kAnd : kOr;
 }
 
 std::string Decoder::compare_key(Opcode&, std::string_view compare, bool ftz, Type type) {
@@ -180,11 +195,49 @@ void Decoder::selp(Opcode& op) {
   emit_arithmetic("selp" + bits_key(type), Kind::kInteger, type, {type, type, Type::kPred});
 }
 
+// slct: a where c >= 0, else b; of a NaN b.
 void Decoder::slct(Opcode& op) {
+  const bool ftz = op.take("ftz");
   const Type type = op.need_type(), chooser = op.need_type();
   op.finish();
-  if (type_bytes(type) != 4 || chooser != Type::kS32) unsupported();
-  emit_arithmetic("slct.b32.s32", Kind::kInteger, type, {type, type, Type::kS32});
+  if (chooser != Type::kS32 && chooser != Type::kF32) unsupported();
+  need_operands(4, 4);
+  const uint32_t a = source(operand(1), type), b = source(operand(2), type), c = source(operand(3), chooser);
+  const uint32_t p = new_slot(0), zero = constant(0, 4), d = destination(operand(0), type);
+  Instr& test = emit_internal("setp" + compare_key(op, "ge", ftz, chooser));
+  test.d = p;
+  test.a = c;
+  test.b = zero;
+  Instr& in = emit("selp" + bits_key(type), Kind::kInteger);
+  in.d = d;
+  in.a = a;
+  in.b = b;
+  in.c = p;
+}
+
+// fns.b32 d, mask, base, offset: the offset-th set bit from base on.
+void Decoder::fns(Opcode& op) {
+  const Type type = op.need_type();
+  op.finish();
+  if (type != Type::kB32) unsupported();
+  emit_arithmetic("fns.b32", Kind::kInteger, type, {type, type, type});
+}
+
+// cvt.pack.sat: two integers, saturated, side by side; above them what c holds.
+void Decoder::cvt_pack(Opcode& op) {
+  const bool sat = op.take("sat");
+  const Type to = op.need_type(), from = op.need_type();
+  const std::optional<Type> rest = op.take_type();
+  op.finish();
+  const bool wide = type_bytes(to) == 2;
+  if (!sat || from != Type::kS32 || is_float(to) || type_bytes(to) > 2 || wide == rest.has_value()) unsupported();
+  if (wide)
+    emit_arithmetic("cvt.pack", Kind::kConvert, Type::kB32, {from, from});
+  else
+    emit_arithmetic("cvt.pack", Kind::kConvert, Type::kB32, {from, from, Type::kB32});
+  Instr& in = code_.instrs.back();
+  in.bytes = static_cast<uint8_t>(type_bytes(to));
+  in.is_signed = is_signed_int(to);
 }
 
 // mov of a register to a vector of its parts, or back.
@@ -218,11 +271,10 @@ void Decoder::mov_vector() {
   if (parts == 0 || bytes % parts != 0)
     error("cannot split " + std::to_string(8 * bytes) + " bits into " + std::to_string(parts) + " parts");
   const uint32_t part = bytes / static_cast<uint32_t>(parts);
-  if (part < 2) unsupported();
   std::vector<uint32_t> slots;
   for (const Operand& e : vector.elems) {
     if (packs)
-      slots.push_back(source_bits(e, part));
+      slots.push_back(source_bits(e, std::max(part, 2u)));
     else
       slots.push_back(e.kind == Operand::kSink ? kNone : destination(e, part));
   }
@@ -243,6 +295,7 @@ void Decoder::mov(Opcode& op) {
 }
 
 void Decoder::cvt(Opcode& op) {
+  if (op.take("pack")) return cvt_pack(op);
   const std::string_view integral = op.take_any({"rni", "rzi", "rmi", "rpi"});
   const std::string_view rounding = op.take_any({"rna", "rn", "rz", "rm", "rp"});
   const bool ftz = op.take("ftz"), satfinite = op.take("satfinite"), sat = op.take("sat"), relu = op.take("relu");
@@ -320,12 +373,13 @@ void Decoder::isspacep(Opcode& op) {
       op.take_any({"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"});
   op.finish();
   need_operands(2, 2);
-  if (space.empty() || space == "const" || space == "param") unsupported();
+  if (space.empty()) unsupported();
   const uint32_t a = source(operand(1), Type::kU64), d = destination(operand(0), 0u);
   Instr& in = emit("isspacep", Kind::kPredicate);
   in.d = d;
   in.a = a;
   in.imm = static_cast<int64_t>(space.substr(0, 6) == "shared" ? kSharedWindow : space == "local" ? kLocalWindow : 0);
+  in.space = space == "const" ? Space::kConst : space == "param" ? Space::kParam : Space::kGlobal;
 }
 
 }  // namespace tilewright::sim

@@ -140,7 +140,7 @@ void Decoder::load(Opcode& op) {
 }
 
 void Decoder::store(Opcode& op) {
-  if (op.take("async") || op.take("bulk")) unsupported();
+  if (op.take("async")) return store_async(op, /*reduces=*/false);
   const bool atomic = take_memory_modifiers(op);
   const Space space = take_space(op);
   const std::string_view v = op.take_any({"v2", "v4"});
@@ -169,7 +169,7 @@ void Decoder::store(Opcode& op) {
 
 void Decoder::atom(Opcode& op) {
   const bool is_red = op.name() == "red";
-  if (op.take("async")) unsupported();
+  if (op.take("async")) return store_async(op, /*reduces=*/true);
   take_memory_modifiers(op);
   const Space space = take_space(op);
   const std::string action(op.take_any({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}));
@@ -179,7 +179,7 @@ void Decoder::atom(Opcode& op) {
   op.finish();
   if (action.empty()) unsupported();
   const uint32_t bytes = type_bytes(type), vector = v.empty() ? 1 : static_cast<uint32_t>(v[1] - '0');
-  if (vector > 1 && (!is_red || bytes * vector > 16)) unsupported();
+  if (vector > 1 && bytes * vector > 16) unsupported();
   const bool two = action == "cas";
   const size_t first = is_red ? 0 : 1;
   need_operands(first + (two ? 3 : 2), first + (two ? 4 : 3));
@@ -188,7 +188,10 @@ void Decoder::atom(Opcode& op) {
   const std::vector<uint32_t> slots = element_slots(operand(first + 1), vector, bytes, true, reg_bytes);
   if (reg_bytes != bytes) error("register of another width than the operation");
   const uint32_t second = two ? source_bits(operand(first + 2), bytes) : kNone;
-  const uint32_t d = is_red || operand(0).kind == Operand::kSink ? kNone : destination(operand(0), bytes);
+  const bool no_result = is_red || operand(0).kind == Operand::kSink;
+  const uint32_t d = no_result    ? kNone
+                     : vector > 1 ? add_list(vector_slots(operand(0), vector, bytes, /*writes=*/true))
+                                  : destination(operand(0), bytes);
   const uint32_t list = vector > 1 ? add_list(slots) : 0;
   std::string key = "atom." + action;
   if (is_float(type))
@@ -210,9 +213,15 @@ void Decoder::atom(Opcode& op) {
   in.access = new_access(AccessKind::kAtomic);
 }
 
-void Decoder::prefetch(Opcode& op) {
-  if (op.name() == "discard") unsupported();
-  emit("nothing", Kind::kMemory);
+void Decoder::prefetch(Opcode& op) { emit("nothing", Kind::kMemory); }
+
+// A cache policy has no effect on results.
+void Decoder::create_policy(Opcode&) {
+  need_operands(2, 4);
+  const uint32_t none = constant(0, 8), d = destination(operand(0), 8u);
+  Instr& in = emit("mov.b64", Kind::kOther);
+  in.d = d;
+  in.a = none;
 }
 
 // Commits and waits for groups of copies.
@@ -248,7 +257,22 @@ void Decoder::cp_async(Opcode& op) {
       (cache == "cg" && size.number.bits != 16))
     syntax_error(size.at, "a copy has 4, 8 or 16 bytes, with .cg 16");
   const bool has_policy = statement_->opcode.find("cache_hint") != std::string_view::npos;
-  const uint32_t used = count() > (has_policy ? 4u : 3u) ? source(operand(3), Type::kU32) : kNone;
+  uint32_t used = kNone;
+  if (count() > (has_policy ? 4u : 3u)) {
+    const Operand& last = operand(3);
+    if (last.kind == Operand::kReg && function_.registers[last.reg].type == Type::kPred) {
+      // A predicate that is true has the source ignored: nothing of it is used.
+      const uint32_t ignored = predicate(last), none = constant(0, 4), all = constant(size.number.bits, 4);
+      used = new_slot(4);
+      Instr& select = emit_internal("selp.b32");
+      select.d = used;
+      select.a = none;
+      select.b = all;
+      select.c = ignored;
+    } else {
+      used = source(last, Type::kU32);
+    }
+  }
   Instr& in = emit("cp.async", Kind::kMemory);
   set_address(in, from);
   in.d = to.slot;

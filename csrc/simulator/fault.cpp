@@ -188,10 +188,11 @@ std::string FaultReport::text() const {
   std::string out = "tilewright simulator: " + what;
   if (!advice.empty()) out += "; " + advice;
   out += "\n  kernel " + kernel;
-  if (!places.empty()) return out + places;
+  const std::string before = printed.empty() ? "" : "\n  printed before:\n" + printed;
+  if (!places.empty()) return out + places + before;
   out += ", " + place_of(*this) + "\n  block " + triple(block) + ", ";
   if (warp >= 0) out += "warp " + std::to_string(warp) + ", ";
-  return out + "thread " + triple(thread);
+  return out + "thread " + triple(thread) + before;
 }
 
 std::string place_text(const Warp& w, const Split& split) {

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include "simulator/atomic_functions.h"
 #include "simulator/floats.h"
 #include "simulator/machine.h"

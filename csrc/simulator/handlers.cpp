@@ -13,6 +13,7 @@ namespace tilewright::sim {
   void memory_rows(HandlerRows& rows);      \
   void atomic_rows(HandlerRows& rows);      \
   void matrix_rows(HandlerRows& rows);      \
+  void wmma_rows(HandlerRows& rows);        \
   inline void all_rows(HandlerRows& rows) { \
     integer_rows(rows);                     \
     float_rows(rows);                       \
@@ -21,6 +22,7 @@ namespace tilewright::sim {
     memory_rows(rows);                      \
     atomic_rows(rows);                      \
     matrix_rows(rows);                      \
+    wmma_rows(rows);                        \
   }                                         \
   }
 TW_SIM_GROUPS(baseline)

@@ -260,6 +260,9 @@ void check_config(const Module& module, const Kernel& kernel, const LaunchConfig
     throw UserError(name + "block of " + std::to_string(threads) + " threads, .maxntid allows " + std::to_string(most));
   if (required && c.block != kernel.info.reqntid)
     throw UserError(name + "block " + triple(c.block) + ", .reqntid asks for " + triple(kernel.info.reqntid));
+  const std::array<uint32_t, 3>& asked = kernel.info.reqcluster;
+  if (product(asked) && c.cluster != asked)
+    throw UserError(name + "cluster " + triple(c.cluster) + ", .reqnctapercluster asks for " + triple(asked));
   const uint64_t cluster = product(c.cluster);
   if (cluster == 0 || cluster > 16)
     throw UserError(name + "cluster " + triple(c.cluster) + ", expected 1 to 16 blocks");
@@ -303,6 +306,8 @@ void place_regions(Launch& launch, std::span<const Allocation> memory) {
   }
   const uint64_t params = reinterpret_cast<uint64_t>(launch.params.data());
   launch.regions.push_back({params, params + launch.params.size(), "the kernel's parameters", false});
+  const uint64_t workspace = reinterpret_cast<uint64_t>(launch.grid_workspace.data());
+  launch.regions.push_back({workspace, workspace + launch.grid_workspace.size(), "the grid's workspace", true});
   std::stable_sort(launch.regions.begin(), launch.regions.end(),
                    [](const Region& a, const Region& b) { return a.base < b.base; });
 }
@@ -413,6 +418,27 @@ void report_code(LaunchResult& result, const Code& code, const std::vector<Instr
   }
 }
 
+// What all blocks printed, in the order of blocks whatever thread ran them.
+std::string printed_text(std::vector<std::unique_ptr<Engine>>& engines) {
+  std::vector<Printed> all;
+  for (auto& e : engines)
+    for (Printed& p : e->worker().printed) all.push_back(std::move(p));
+  std::stable_sort(all.begin(), all.end(), [](const Printed& a, const Printed& b) { return a.block < b.block; });
+  std::string out;
+  for (const Printed& p : all) out += p.text;
+  return out;
+}
+
+[[noreturn]] void rethrow_with(const std::exception_ptr& failure, const std::string& printed) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const KernelFault& e) {
+    FaultReport report = e.report;
+    report.printed = printed;
+    throw KernelFault(std::move(report));
+  }
+}
+
 LaunchResult collect(const Launch& launch, std::vector<std::unique_ptr<Engine>>& engines) {
   const Kernel& kernel = *launch.kernel;
   LaunchResult result;
@@ -452,12 +478,13 @@ LaunchResult launch(const Module& module, const std::string& entry, const Launch
   l.module = &module;
   l.kernel = module.find(entry);
   if (!l.kernel) throw UserError("the PTX has no entry '" + entry + "'");
-  check_config(module, *l.kernel, config);
   l.config = config;
+  if (product(config.cluster) == 1 && product(l.kernel->info.reqcluster)) l.config.cluster = l.kernel->info.reqcluster;
+  check_config(module, *l.kernel, l.config);
   l.blocks = product(config.grid);
   place_args(l, args);
   place_regions(l, memory);
-  const uint64_t clusters = l.blocks / product(config.cluster);
+  const uint64_t clusters = l.blocks / product(l.config.cluster);
   const uint64_t wanted =
       config.threads > 0 ? static_cast<uint64_t>(config.threads) : std::max(1u, std::thread::hardware_concurrency());
   const uint64_t workers = std::min(wanted, clusters);
@@ -474,8 +501,11 @@ LaunchResult launch(const Module& module, const std::string& entry, const Launch
   for (size_t i = 1; i < engines.size(); ++i) threads.emplace_back([&, i] { engines[i]->run(); });
   engines[0]->run();
   for (std::thread& t : threads) t.join();
-  if (l.failure) std::rethrow_exception(l.failure);
-  return collect(l, engines);
+  std::string printed = printed_text(engines);
+  if (l.failure) rethrow_with(l.failure, printed);
+  LaunchResult result = collect(l, engines);
+  result.printed = std::move(printed);
+  return result;
 }
 
 }  // namespace tilewright::sim

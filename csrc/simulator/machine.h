@@ -138,6 +138,8 @@ enum class Special : uint8_t {
   kClusterNctarank,
   kIsExplicitCluster,
   kReservedSmemBegin,
+  kEnvreg1,  // address of the grid's workspace: upper half, lower half
+  kEnvreg2,
 };
 
 struct ConstantSlot {
@@ -188,6 +190,7 @@ struct AccessSite {
 struct Kernel {
   KernelInfo info;
   std::vector<std::unique_ptr<Code>> codes;  // [0] is the entry
+  std::vector<const Code*> functions;        // by the module's functions, whose addresses are their numbers; or null
   std::vector<AccessSite> accesses;
   uint32_t instructions = 0;
   uint32_t param_bytes = 0;
@@ -218,6 +221,23 @@ class Buffer {
  private:
   std::unique_ptr<std::byte, AlignedFree> data_;
   size_t size_ = 0;
+};
+
+// Zeros that take no memory before they are written.
+class ZeroedMemory {
+ public:
+  ZeroedMemory() = default;
+  explicit ZeroedMemory(size_t bytes) : block_(static_cast<std::byte*>(std::calloc(bytes + kAlign, 1))) {
+    if (!block_) throw std::bad_alloc();
+  }
+  std::byte* data() const {
+    const auto at = reinterpret_cast<uintptr_t>(block_.get());
+    return block_.get() + (kAlign - at % kAlign);
+  }
+
+ private:
+  static constexpr size_t kAlign = 4096;  // what .align may ask for
+  std::unique_ptr<std::byte, AlignedFree> block_;
 };
 
 struct Region {
@@ -352,6 +372,15 @@ struct Launch {
   std::atomic<bool> failed{false};
   std::mutex failure_mutex;
   std::exception_ptr failure;
+  std::atomic<uint64_t> printed_bytes{0};
+  alignas(
+      64) std::array<std::byte, 64> grid_workspace{};  // of cooperative groups' grid barrier; %envreg1 and 2 find it
+};
+
+// What a block's threads printed.
+struct Printed {
+  uint64_t block = 0;  // linear index
+  std::string text;
 };
 
 struct Worker {
@@ -362,6 +391,7 @@ struct Worker {
   uint64_t divergent_branches = 0;
   uint64_t blocks = 0, warps = 0;
   bool counters = true;
+  std::vector<Printed> printed;
 };
 
 // A fault of the running kernel, without its place, which the run loop adds.
@@ -383,13 +413,19 @@ void diverge(Warp& w, uint32_t taken, uint32_t target, uint32_t meeting_pc);
 void arrive(Warp& w);  // the running split is at its meeting
 void exit_lanes(Warp& w, uint32_t mask);
 void return_lanes(Warp& w, uint32_t mask);
-void call_function(Warp& w, const Code& callee, uint32_t list, uint32_t mask);
+// Each callee is called by some lanes of the running split; the others wait for them.
+struct Callee {
+  const Code* code = nullptr;
+  uint32_t mask = 0;
+};
+void call_functions(Warp& w, const std::vector<Callee>& callees, uint32_t list);
 void park(Warp& w, SplitState state);  // the running split waits
 // Turns all live lanes, which have gathered at this instruction, into the running split as far as they share a meeting;
 // others wait at `barrier`.
 void merge_gathered(Warp& w, uint32_t barrier);
-// True when all of `members` are at this instruction; then `lanes` is their union with those that waited, which go on.
-bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes);
+// True when all of `members`, and all that those who wait here name in `member_slot`, are at this instruction; then
+// `lanes` is their union with those that waited, which go on.
+bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes, uint32_t member_slot = kNone);
 void fill_frame(Warp& w, const Code& code, uint32_t frame, uint32_t lanes);
 
 // Warp-wide waits for a block (sync.cpp).
@@ -423,6 +459,12 @@ Handler find_handler(std::string_view key);
 using HandlerRow = std::pair<std::string, Handler>;
 using HandlerRows = std::vector<HandlerRow>;
 
+// What an asynchronous reduction does to an element at `to` (combine.cpp). Numbered from 1, by the names of
+// atomic_functions.h ("add.b32"); 0: there is none.
+using CombineElement = void (*)(std::byte* to, const std::byte* from, bool global);
+uint32_t find_combine(std::string_view name);
+CombineElement combine_at(uint32_t number);
+
 // Rounding of conversions and arithmetic (Instr::mode).
 enum Rounding : uint8_t { kNearest, kTowardZero, kDown, kUp, kNearestAway };
 // How setp combines with its predicate operand (Instr::mode).
@@ -435,11 +477,12 @@ class Module {
   std::vector<std::unique_ptr<Kernel>> kernels;
   struct Placed {
     const Variable* variable = nullptr;
-    Buffer memory;
+    ZeroedMemory memory;
   };
   std::vector<Placed> variables;  // .global and .const
   const Kernel* find(std::string_view entry) const;
   const Placed* find_placed(std::string_view name) const;
+  uint32_t function_number(std::string_view name) const;  // from 1; 0: there is none with a body
 };
 
 // Decodes an entry and what it calls; throws UserError with line and column.

@@ -1,6 +1,8 @@
 // mbarriers, asynchronous copies and clusters (PTX ISA 9.7.9.25, 9.7.13.15).
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 
 #include "simulator/async.h"
 
@@ -168,6 +170,13 @@ void change_tx(const Instr& in, Warp& w, uint32_t mask) {
   });
 }
 
+// The pending count of a token.
+void pending_count(const Instr& in, Warp& w, uint32_t mask) {
+  each_lane(mask, [&](int lane) {
+    w.slot<uint32_t>(in.d)[lane] = static_cast<uint32_t>(decode(w.slot<uint64_t>(in.a)[lane], lane).pending);
+  });
+}
+
 // flag: b is a parity, else a token. A wait that fails gives others a turn.
 void test_wait(const Instr& in, Warp& w, uint32_t mask) {
   uint32_t done = 0;
@@ -240,12 +249,26 @@ void count_bulk(const Instr& in, Warp& w, uint64_t address, uint64_t bytes) {
   c.lines += bytes ? ((address + bytes - 1) >> 7) - (address >> 7) + 1 : 0;
 }
 
+// target: how a reduction combines elements of reg_bytes; 0: a copy.
+void transfer(const Instr& in, std::byte* to, const std::byte* from, uint64_t bytes, bool global) {
+  if (in.target == 0) {
+    std::memmove(to, from, bytes);
+    return;
+  }
+  const CombineElement combine = combine_at(in.target);
+  for (uint64_t at = 0; at < bytes; at += in.reg_bytes) combine(to + at, from + at, global);
+}
+
+// The same place in another block of the cluster.
+uint64_t in_block(uint64_t address, uint32_t rank) {
+  return (address & ((1u << kSharedRankShift) - 1)) | uint64_t{rank + 1} << kSharedRankShift;
+}
+
 // a: shared destination, b: source, c: size, e: mbarrier. Bits 1 and 2 of mode: e and b are 32-bit addresses; flag: the
-// source is shared.
+// source is shared; d: mask of the blocks that a multicast writes to.
 void bulk_to_shared(const Instr& in, Warp& w, uint32_t mask) {
   each_lane(mask, [&](int lane) {
     const uint64_t bytes = bulk_size(in, w, lane);
-    std::byte* to = shared_at(w, lane_address(in, w, lane), bytes, 16, lane);
     const std::byte* from;
     if (in.flag) {
       from = shared_at(w, lane_value(w, in.b, in.mode & 4, lane), bytes, 16, lane);
@@ -255,11 +278,43 @@ void bulk_to_shared(const Instr& in, Warp& w, uint32_t mask) {
       count_bulk(in, w, address, bytes);
       from = reinterpret_cast<const std::byte*>(address);
     }
+    const uint64_t place = lane_address(in, w, lane), at = lane_value(w, in.e, in.mode & 2, lane);
+    const auto send = [&](uint64_t to_address, uint64_t barrier_address) {
+      std::byte* to = shared_at(w, to_address, bytes, 16, lane);
+      std::byte* barrier = shared_at(w, barrier_address, 8, 8, lane);
+      load_state(barrier, lane);
+      if (Watch* watch = w.block->watch)
+        watch->copy(in, w, lane, Watch::Group::kBulk, to, from, bytes, host_address(barrier));
+      w.block->copies->issue(w, lane, Watch::Group::kBulk, barrier, [=, &w] {
+        transfer(in, to, from, bytes, /*global=*/false);
+        complete_tx(w, barrier, static_cast<int32_t>(bytes), lane);
+      });
+    };
+    if (in.d == kNone) return send(place, at);
+    for (uint32_t ranks = w.slot<uint16_t>(in.d)[lane]; ranks; ranks &= ranks - 1) {
+      const auto rank = static_cast<uint32_t>(std::countr_zero(ranks));
+      send(in_block(place, rank), in_block(at, rank));
+    }
+  });
+}
+
+// st.async and red.async. a: shared destination, list: values of `bytes` each, e: mbarrier; bit 1 of mode: its address
+// has 32 bits.
+void store_async(const Instr& in, Warp& w, uint32_t mask) {
+  each_lane(mask, [&](int lane) {
+    const uint32_t bytes = uint32_t{in.bytes} * in.vector;
+    std::array<std::byte, 16> values{};
+    for (uint32_t e = 0; e < in.vector; ++e) {
+      const uint32_t slot = w.now.code->lists[in.list + e];
+      std::memcpy(values.data() + e * in.bytes, w.regs + slot + static_cast<size_t>(lane) * in.bytes, in.bytes);
+    }
+    std::byte* to = shared_at(w, lane_address(in, w, lane), bytes, bytes, lane);
     std::byte* barrier = shared_at(w, lane_value(w, in.e, in.mode & 2, lane), 8, 8, lane);
     load_state(barrier, lane);
-    if (w.block->watch) w.block->watch->copy(in, w, lane, Watch::Group::kBulk, to, from, bytes, host_address(barrier));
+    if (Watch* watch = w.block->watch)
+      watch->copy(in, w, lane, Watch::Group::kBulk, to, nullptr, bytes, host_address(barrier));
     w.block->copies->issue(w, lane, Watch::Group::kBulk, barrier, [=, &w] {
-      std::memmove(to, from, bytes);
+      transfer(in, to, values.data(), bytes, /*global=*/false);
       complete_tx(w, barrier, static_cast<int32_t>(bytes), lane);
     });
   });
@@ -275,7 +330,8 @@ void bulk_to_global(const Instr& in, Warp& w, uint32_t mask) {
     count_bulk(in, w, to, bytes);
     auto* target = reinterpret_cast<std::byte*>(to);
     if (w.block->watch) w.block->watch->copy(in, w, lane, Watch::Group::kBulk, target, from, bytes, 0);
-    w.block->copies->issue(w, lane, Watch::Group::kBulk, nullptr, [=] { std::memcpy(target, from, bytes); });
+    w.block->copies->issue(w, lane, Watch::Group::kBulk, nullptr,
+                           [=] { transfer(in, target, from, bytes, /*global=*/true); });
   });
 }
 
@@ -385,11 +441,13 @@ void mbarrier_rows(HandlerRows& rows) {
   rows.emplace_back("mbarrier.arrive.copies", &arrive_after_copies);
   rows.emplace_back("mbarrier.tx", &change_tx);
   rows.emplace_back("mbarrier.wait", &test_wait);
+  rows.emplace_back("mbarrier.pending_count", &pending_count);
   rows.emplace_back("async.commit_group", &commit_group);
   rows.emplace_back("async.wait_group", &wait_group);
   rows.emplace_back("async.wait_all", &wait_all_groups);
   rows.emplace_back("cp.async.bulk.shared", &bulk_to_shared);
   rows.emplace_back("cp.async.bulk.global", &bulk_to_global);
+  rows.emplace_back("st.async", &store_async);
   rows.emplace_back("mapa", &map_address);
   rows.emplace_back("getctarank", &rank_of_address);
   rows.emplace_back("barrier.cluster.arrive", &cluster_arrive);

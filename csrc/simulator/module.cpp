@@ -7,6 +7,7 @@ namespace tilewright::sim {
 namespace {
 
 constexpr uint64_t kMaxSmemBytes = 1u << kSharedRankShift;
+constexpr uint64_t kMaxGlobalBytes = uint64_t{1} << 32;
 constexpr uint32_t kRecursionBytes = 16u << 10;
 
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
@@ -90,22 +91,27 @@ uint64_t local_stack(const Kernel& kernel) {
 }
 
 void place_globals(Module& module) {
+  uint64_t total = 0;
   for (const Variable& v : module.syntax.variables) {
     if (v.space == Space::kShared || v.is_extern) continue;
+    total += v.bytes;
+    if (total > kMaxGlobalBytes) syntax_error(v.at, "more than 4 GiB of global and const variables");
     Module::Placed placed;
     placed.variable = &v;
-    placed.memory.grow(std::max<size_t>(v.bytes, 1));
+    placed.memory = ZeroedMemory(v.bytes);
     if (!v.init.empty()) std::memcpy(placed.memory.data(), v.init.data(), v.init.size());
     module.variables.push_back(std::move(placed));
   }
   for (const auto& placed : module.variables) {
     for (const Relocation& r : placed.variable->relocations) {
       const Module::Placed* target = module.find_placed(r.symbol);
-      if (!target)
-        syntax_error(r.at,
-                     "initialiser names '" + std::string(r.symbol) + "', which is not a global or const variable");
+      const uint32_t function = module.function_number(r.symbol);
+      if (!target && !function)
+        syntax_error(r.at, "initialiser names '" + std::string(r.symbol) +
+                               "', which is neither a global or const variable nor a function");
       if (r.bytes != 8) syntax_error(r.at, "an address needs 64 bits");
-      const uint64_t address = reinterpret_cast<uint64_t>(target->memory.data()) + static_cast<uint64_t>(r.addend);
+      const uint64_t base = target ? reinterpret_cast<uint64_t>(target->memory.data()) : kFunctionWindow + function;
+      const uint64_t address = base + static_cast<uint64_t>(r.addend);
       std::memcpy(placed.memory.data() + r.offset, &address, 8);
     }
   }
@@ -125,16 +131,27 @@ const Module::Placed* Module::find_placed(std::string_view name) const {
   return nullptr;
 }
 
+uint32_t Module::function_number(std::string_view name) const {
+  for (size_t i = 0; i < syntax.functions.size(); ++i)
+    if (syntax.functions[i].name == name && syntax.functions[i].has_body && !syntax.functions[i].is_entry)
+      return static_cast<uint32_t>(i) + 1;
+  return 0;
+}
+
 std::unique_ptr<Kernel> decode_kernel(const Module& module, const FunctionSyntax& entry) {
   auto kernel = std::make_unique<Kernel>();
   kernel->info.name = std::string(entry.name);
   kernel->info.maxntid = entry.maxntid;
   kernel->info.reqntid = entry.reqntid;
+  kernel->info.reqcluster = entry.reqcluster;
   KernelLayout layout;
   layout.module = &module;
   layout.kernel = kernel.get();
   const Reach reach(layout, entry);
   place_shared(layout, reach.shared);
+  kernel->functions.resize(module.syntax.functions.size() + 1);
+  for (const auto& code : kernel->codes) kernel->functions[module.function_number(code->syntax->name)] = code.get();
+  kernel->functions[0] = nullptr;  // the entry is not called
   for (auto& code : kernel->codes) {
     Decoder(layout, *code->syntax, *code).decode();
     code->count_base = kernel->instructions;

@@ -338,9 +338,11 @@ void Parser::parse_performance_directives(FunctionSyntax& f) {
       f.maxntid = values;
     else if (t.text == ".reqntid")
       f.reqntid = values;
+    else if (t.text == ".reqnctapercluster")
+      f.reqcluster = values;
     else if (t.text != ".minnctapersm" && t.text != ".maxnctapersm" && t.text != ".maxnreg" && t.text != ".noreturn" &&
-             t.text != ".explicitcluster" && t.text != ".reqnctapercluster" && t.text != ".maxclusterrank" &&
-             t.text != ".blocksareclusters" && t.text != ".abi_preserve" && t.text != ".abi_preserve_control")
+             t.text != ".explicitcluster" && t.text != ".maxclusterrank" && t.text != ".blocksareclusters" &&
+             t.text != ".abi_preserve" && t.text != ".abi_preserve_control")
       syntax_error(t.at, "unknown directive " + quoted(t.text));
   }
 }

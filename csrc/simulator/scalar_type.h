@@ -33,6 +33,8 @@ enum class Type : uint8_t {
   kE5M2,
   kE4M3x2,
   kE5M2x2,
+  kU16x2,
+  kS16x2,
 };
 
 std::optional<Type> type_from_name(std::string_view name);  // "f32", without the dot

@@ -40,7 +40,8 @@ struct KernelInfo {
   bool uses_dynamic_smem = false;            // has an .extern .shared array
   std::array<uint32_t, 3> maxntid{0, 0, 0};  // zeros: not given
   std::array<uint32_t, 3> reqntid{0, 0, 0};
-  uint64_t local_bytes = 0;  // of .local memory a thread
+  std::array<uint32_t, 3> reqcluster{0, 0, 0};  // .reqnctapercluster: a launch without clusters takes it
+  uint64_t local_bytes = 0;                     // of .local memory a thread
 };
 std::vector<std::string> kernel_names(const Module& module);
 KernelInfo kernel_info(const Module& module, const std::string& entry);  // throws UserError for an unknown name
@@ -128,6 +129,7 @@ struct Counters {
 };
 
 struct LaunchResult {
+  std::string printed;  // by printf, block after block; at most 1 MiB, as on a GPU
   Counters total;
   std::vector<AccessCounters> accesses;  // in PTX order
   std::vector<LineCounters> lines;       // in PTX order
@@ -168,6 +170,7 @@ struct FaultReport {
   int warp = -1;         // when no single thread is at fault
   uint64_t address = 0;  // of memory, as the kernel sees it; 0: none
   std::string places;    // of a deadlock: where each warp waits, a line each
+  std::string printed;   // by printf before
   std::string text() const;
 };
 
@@ -177,7 +180,8 @@ class KernelFault : public DeviceError {
   FaultReport report;
 };
 
-// `args`: one byte blob a kernel parameter, in order. A fault of the kernel throws KernelFault; a
+// `args`: one byte blob a kernel parameter, in order. A fault of the kernel throws KernelFault (with
+// what was printed before in its text); a
 // launch that does not fit the kernel (unknown name, wrong argument sizes, block too large) throws UserError.
 LaunchResult launch(const Module& module, const std::string& entry, const LaunchConfig& config,
                     std::span<const std::vector<std::byte>> args, std::span<const Allocation> memory);

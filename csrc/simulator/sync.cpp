@@ -110,24 +110,37 @@ void barrier(const Instr& in, Warp& w, uint32_t mask) {
   }
 }
 
-// The lanes that execute a collective, or 0 while some of its members are still to come. e: member mask.
-uint32_t collective_lanes(const Instr& in, Warp& w, uint32_t mask, uint32_t& members) {
-  members = first_value(w, in.e, mask);
-  if (mask & ~members)
+// A collective, once its members are here (e: each lane's member mask): Body for each set of lanes that name the same
+// members, such as the tiles of a partitioned warp.
+template <auto Body>
+void collective(const Instr& in, Warp& w, uint32_t mask) {
+  const uint32_t* members = w.slot<uint32_t>(in.e);
+  uint32_t all = 0, common = kAllLanes, foreign = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(m));
+    all |= members[lane];
+    common &= members[lane];
+    foreign |= members[lane] >> lane & 1 ? 0 : 1u << lane;
+  }
+  if (foreign)
     fault(Check::kDivergence,
-          "lanes " + lanes_text(mask & ~members) + " execute a warp collective whose member mask leaves them out",
-          "the mask names all lanes that come here", std::countr_zero(mask & ~members));
+          "lanes " + lanes_text(foreign) + " execute a warp collective whose member mask leaves them out",
+          "the mask names all lanes that come here", std::countr_zero(foreign));
   uint32_t lanes = 0;
-  if (!gather_lanes(w, members, mask, lanes)) return 0;
+  if (!gather_lanes(w, all, mask, lanes, in.e)) return;
   if (w.block->watch) w.block->watch->warp_sync(w);
-  return lanes;
+  if (all == common && lanes == mask) return Body(in, w, lanes);
+  for (uint32_t left = lanes; left;) {
+    uint32_t same = 0;
+    for (uint32_t m = left; m; m &= m - 1)
+      if (members[std::countr_zero(m)] == members[std::countr_zero(left)]) same |= m & -m;
+    Body(in, w, same);
+    left &= ~same;
+  }
 }
 
 // mode: up, down, bfly, idx. target: slot of the predicate result.
-void shuffle(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  const uint32_t lanes = collective_lanes(in, w, mask, members);
-  if (!lanes) return;
+void shuffle(const Instr& in, Warp& w, uint32_t lanes) {
   const uint32_t *a = w.slot<uint32_t>(in.a), *b = w.slot<uint32_t>(in.b), *c = w.slot<uint32_t>(in.c);
   uint32_t out[kLanes], valid = 0;
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -166,10 +179,7 @@ void shuffle(const Instr& in, Warp& w, uint32_t mask) {
 }
 
 // mode: all, any, uni, ballot. flag: the predicate is negated.
-void vote(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  const uint32_t lanes = collective_lanes(in, w, mask, members);
-  if (!lanes) return;
+void vote(const Instr& in, Warp& w, uint32_t lanes) {
   const uint32_t p = (in.flag ? ~*w.slot<uint32_t>(in.a) : *w.slot<uint32_t>(in.a)) & lanes;
   if (in.mode == 3) return write_lanes(w.regs, in.d, lanes, p);
   const bool result = in.mode == 0 ? p == lanes : in.mode == 1 ? p != 0 : p == 0 || p == lanes;
@@ -178,10 +188,7 @@ void vote(const Instr& in, Warp& w, uint32_t mask) {
 }
 
 template <typename T, bool All>
-void match(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  const uint32_t lanes = collective_lanes(in, w, mask, members);
-  if (!lanes) return;
+void match(const Instr& in, Warp& w, uint32_t lanes) {
   T a[kLanes];
   std::copy_n(w.slot<T>(in.a), kLanes, a);
   uint32_t agree = 0;
@@ -200,10 +207,7 @@ void match(const Instr& in, Warp& w, uint32_t mask) {
 }
 
 template <typename T, auto F>
-void reduce(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  const uint32_t lanes = collective_lanes(in, w, mask, members);
-  if (!lanes) return;
+void reduce(const Instr& in, Warp& w, uint32_t lanes) {
   const T* a = w.slot<T>(in.a);
   T r = a[std::countr_zero(lanes)];
   for (uint32_t m = lanes & (lanes - 1); m; m &= m - 1) r = F(r, a[std::countr_zero(m)]);
@@ -211,10 +215,7 @@ void reduce(const Instr& in, Warp& w, uint32_t mask) {
 }
 
 // elect.sync: the lowest member.
-void elect(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  const uint32_t lanes = collective_lanes(in, w, mask, members);
-  if (!lanes) return;
+void elect(const Instr& in, Warp& w, uint32_t lanes) {
   const uint32_t leader = static_cast<uint32_t>(std::countr_zero(lanes));
   if (in.d != kNone) write_lanes(w.regs, in.d, lanes, leader);
   if (in.target != kNone) {
@@ -223,10 +224,7 @@ void elect(const Instr& in, Warp& w, uint32_t mask) {
   }
 }
 
-void warp_sync(const Instr& in, Warp& w, uint32_t mask) {
-  uint32_t members;
-  collective_lanes(in, w, mask, members);
-}
+void warp_sync(const Instr&, Warp&, uint32_t) {}
 
 }  // namespace
 
@@ -259,22 +257,22 @@ void collective_rows(HandlerRows& rows) {
   using U = uint32_t;
   using S = int32_t;
   rows.emplace_back("barrier", &barrier);
-  rows.emplace_back("shfl.sync", &shuffle);
-  rows.emplace_back("vote.sync", &vote);
-  rows.emplace_back("match.any.sync.b32", &match<U, false>);
-  rows.emplace_back("match.any.sync.b64", &match<uint64_t, false>);
-  rows.emplace_back("match.all.sync.b32", &match<U, true>);
-  rows.emplace_back("match.all.sync.b64", &match<uint64_t, true>);
-  rows.emplace_back("redux.sync.add.b32", &reduce<U, [](U a, U b) { return a + b; }>);
-  rows.emplace_back("redux.sync.min.u32", &reduce<U, [](U a, U b) { return std::min(a, b); }>);
-  rows.emplace_back("redux.sync.max.u32", &reduce<U, [](U a, U b) { return std::max(a, b); }>);
-  rows.emplace_back("redux.sync.min.s32", &reduce<S, [](S a, S b) { return std::min(a, b); }>);
-  rows.emplace_back("redux.sync.max.s32", &reduce<S, [](S a, S b) { return std::max(a, b); }>);
-  rows.emplace_back("redux.sync.and.b32", &reduce<U, [](U a, U b) { return a & b; }>);
-  rows.emplace_back("redux.sync.or.b32", &reduce<U, [](U a, U b) { return a | b; }>);
-  rows.emplace_back("redux.sync.xor.b32", &reduce<U, [](U a, U b) { return a ^ b; }>);
-  rows.emplace_back("elect.sync", &elect);
-  rows.emplace_back("bar.warp.sync", &warp_sync);
+  rows.emplace_back("shfl.sync", &collective<shuffle>);
+  rows.emplace_back("vote.sync", &collective<vote>);
+  rows.emplace_back("match.any.sync.b32", &collective<match<U, false>>);
+  rows.emplace_back("match.any.sync.b64", &collective<match<uint64_t, false>>);
+  rows.emplace_back("match.all.sync.b32", &collective<match<U, true>>);
+  rows.emplace_back("match.all.sync.b64", &collective<match<uint64_t, true>>);
+  rows.emplace_back("redux.sync.add.b32", &collective<reduce<U, [](U a, U b) { return a + b; }>>);
+  rows.emplace_back("redux.sync.min.u32", &collective<reduce<U, [](U a, U b) { return std::min(a, b); }>>);
+  rows.emplace_back("redux.sync.max.u32", &collective<reduce<U, [](U a, U b) { return std::max(a, b); }>>);
+  rows.emplace_back("redux.sync.min.s32", &collective<reduce<S, [](S a, S b) { return std::min(a, b); }>>);
+  rows.emplace_back("redux.sync.max.s32", &collective<reduce<S, [](S a, S b) { return std::max(a, b); }>>);
+  rows.emplace_back("redux.sync.and.b32", &collective<reduce<U, [](U a, U b) { return a & b; }>>);
+  rows.emplace_back("redux.sync.or.b32", &collective<reduce<U, [](U a, U b) { return a | b; }>>);
+  rows.emplace_back("redux.sync.xor.b32", &collective<reduce<U, [](U a, U b) { return a ^ b; }>>);
+  rows.emplace_back("elect.sync", &collective<elect>);
+  rows.emplace_back("bar.warp.sync", &collective<warp_sync>);
 }
 
 }  // namespace tilewright::sim

@@ -102,6 +102,7 @@ struct FunctionSyntax {
   std::vector<Statement> statements;
   std::array<uint32_t, 3> maxntid{0, 0, 0};
   std::array<uint32_t, 3> reqntid{0, 0, 0};
+  std::array<uint32_t, 3> reqcluster{0, 0, 0};
   Position at;
 
   const std::vector<Operand>* find_targets(uint32_t scope, std::string_view label) const;

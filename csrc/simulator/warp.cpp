@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "simulator/machine.h"
@@ -6,6 +7,7 @@ namespace tilewright::sim {
 namespace {
 
 constexpr uint32_t kMaxCallDepth = 1024;
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
 constexpr uint32_t kFrameAlign = 64, kLocalAlign = 16;
 
 uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
@@ -92,6 +94,9 @@ void fill_constant(Warp& w, uint32_t frame, const ConstantSlot& c, uint32_t lane
       break;
     case 4:
       fill(reinterpret_cast<uint32_t*>(slot), lanes, static_cast<uint32_t>(c.bits));
+      break;
+    case 16:
+      fill<unsigned __int128>(reinterpret_cast<unsigned __int128*>(slot), lanes, c.bits);
       break;
     default:
       fill(reinterpret_cast<uint64_t*>(slot), lanes, c.bits);
@@ -189,6 +194,10 @@ uint64_t special_value(const Warp& w, Special which, uint32_t lane) {
       return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1;
     case Special::kReservedSmemBegin:
       return 0;
+    case Special::kEnvreg1:
+      return reinterpret_cast<uint64_t>(w.worker->launch->grid_workspace.data()) >> 32;
+    case Special::kEnvreg2:
+      return reinterpret_cast<uint64_t>(w.worker->launch->grid_workspace.data()) & 0xffffffffu;
   }
   return 0;
 }
@@ -237,6 +246,14 @@ void retry_warp_syncs(Warp& w) {
     s.state = SplitState::kReady;
     --s.pc;
   }
+}
+
+// The first byte of the register file that no activation uses. Diverged lanes may be in functions of their own.
+uint32_t free_frame(const Warp& w) {
+  const auto end = [](const Split& s) { return s.frame + round_up(s.code->frame_bytes, kFrameAlign); };
+  uint32_t top = end(w.now);
+  for (const Split& s : w.splits) top = std::max(top, end(s));
+  return top;
 }
 
 }  // namespace
@@ -389,36 +406,44 @@ void return_lanes(Warp& w, uint32_t mask) {
 }
 
 // The list holds, in the caller's local memory, where arguments lie and then where results go.
-void call_function(Warp& w, const Code& callee, uint32_t list, uint32_t mask) {
+void call_functions(Warp& w, const std::vector<Callee>& callees, uint32_t list) {
   if (w.now.depth >= kMaxCallDepth) fault("call stack overflow: more than 1024 calls deep");
   const Code& caller = *w.now.code;
-  const uint32_t frame = w.now.frame + round_up(caller.frame_bytes, kFrameAlign);
   const uint32_t local = w.now.local + round_up(caller.local_bytes, kLocalAlign);
-  if (local + callee.local_bytes > w.local_stride)
-    fault("stack overflow: a call needs " + std::to_string(local + callee.local_bytes) +
-          " bytes of local memory a thread, of " + std::to_string(w.local_stride));
-  w.file.grow(size_t{frame} + callee.frame_bytes);
   const uint32_t* from = caller.lists.data() + list;
-  for (size_t k = 0; k < callee.params.size(); ++k)
-    copy_lanes(w, mask, local + callee.params[k].offset, w.now.local + from[k], callee.params[k].bytes);
-  if (w.worker->launch->config.check_registers) forget_registers(w, callee, frame, mask);
-  fill_frame(w, callee, frame, mask);
   const uint32_t id = new_meeting(w);
   Meeting& m = w.meetings[id];
   m.parent = w.now.meeting;
   m.is_frame = true;
-  m.expected = w.now.mask;
-  m.arrived = w.now.mask & ~mask;
+  m.expected = m.arrived = w.now.mask;
   m.resume = w.now;
-  m.results = list + static_cast<uint32_t>(callee.params.size());
-  Split split;
-  split.code = &callee;
-  split.mask = mask;
-  split.meeting = id;
-  split.frame = frame;
-  split.local = local;
-  split.depth = w.now.depth + 1;
-  resume(w, split);
+  m.results = list + static_cast<uint32_t>(callees[0].code->params.size());
+  uint32_t frame = free_frame(w);
+  for (const auto& [callee, mask] : callees) {
+    if (local + callee->local_bytes > w.local_stride)
+      fault("stack overflow: a call needs " + std::to_string(local + callee->local_bytes) +
+            " bytes of local memory a thread, of " + std::to_string(w.local_stride));
+    if (uint64_t{frame} + callee->frame_bytes > kMaxFileBytes)
+      fault("calls need more than 256 MiB of registers a warp");
+    w.file.grow(size_t{frame} + callee->frame_bytes);
+    for (size_t k = 0; k < callee->params.size(); ++k)
+      copy_lanes(w, mask, local + callee->params[k].offset, w.now.local + from[k], callee->params[k].bytes);
+    if (w.worker->launch->config.check_registers) forget_registers(w, *callee, frame, mask);
+    fill_frame(w, *callee, frame, mask);
+    m.arrived &= ~mask;
+    Split split;
+    split.code = callee;
+    split.mask = mask;
+    split.meeting = id;
+    split.frame = frame;
+    split.local = local;
+    split.depth = w.now.depth + 1;
+    w.splits.push_back(split);
+    frame += round_up(callee->frame_bytes, kFrameAlign);
+  }
+  const Split first = w.splits.back();
+  w.splits.pop_back();
+  resume(w, first);
 }
 
 void park(Warp& w, SplitState state) {
@@ -427,16 +452,17 @@ void park(Warp& w, SplitState state) {
   leave(w);
 }
 
-bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes) {
+bool gather_lanes(Warp& w, uint32_t members, uint32_t mask, uint32_t& lanes, uint32_t member_slot) {
   lanes = mask;
-  const uint32_t needed = members & w.live;
-  if ((needed & ~mask) == 0) return true;
+  if ((members & w.live & ~mask) == 0) return true;
   const auto same_place = [&](const Split& s) {
     return s.state == SplitState::kAtWarpSync && s.pc == w.now.pc && s.code == w.now.code && s.frame == w.now.frame;
   };
   for (const Split& s : w.splits)
     if (same_place(s)) lanes |= s.wait_mask;
-  if (needed & ~lanes) {
+  if (member_slot != kNone)
+    for (uint32_t m = lanes; m; m &= m - 1) members |= w.slot<uint32_t>(member_slot)[std::countr_zero(m)];
+  if (members & w.live & ~lanes) {
     w.now.wait_mask = mask;
     park(w, SplitState::kAtWarpSync);
     return false;

@@ -147,7 +147,7 @@ TEST(Parse, ErrorsCarryLineAndColumn) {
   EXPECT_EQ(body_error("  @%r1 bra L;"), "9:4: '%r1' is not a predicate");
   EXPECT_EQ(body_error("  call nothing;"), "9:8: function 'nothing' has no body in this module");
   EXPECT_EQ(body_error("  tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [x, {%r0, %r1}];"),
-            "9:3: the simulator has no instruction 'tex.2d.v4.f32.f32'");
+            "9:3: tex.2d.v4.f32.f32: textures and surfaces cannot be simulated");
   EXPECT_EQ(parse_error(""), "1:1: found no .version, which a PTX module begins with");
   EXPECT_EQ(parse_error(".version 8.5\n.target sm_90a\n.address_size 32\n"),
             "3:15: only .address_size 64 can be simulated");

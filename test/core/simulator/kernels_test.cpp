@@ -95,12 +95,9 @@ TEST(Kernels, FunctionsSwitchesPrintfAndAssert) {
   std::vector<float> out(32);
   const std::vector<Allocation> memory{allocation(out, "out")};
   const auto run = [&](int n) {
-    launch(*module, "dev", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(out), arg(n)}, memory);
+    return launch(*module, "dev", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(out), arg(n)}, memory);
   };
-  testing::internal::CaptureStdout();
-  run(5);
-  std::fflush(stdout);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "hello 3 4.000000 str\n");
+  EXPECT_EQ(run(5).printed, "hello 3 4.000000 str\n");
   const float table[] = {1, 2, 3, 4};
   for (int i = 0; i < 32; ++i) {
     const float x = static_cast<float>(i * ((5 + i) & 7)) + table[i & 3];
