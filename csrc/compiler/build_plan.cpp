@@ -88,7 +88,7 @@ Plan build_plan(const Graph& graph, const Graph& source, const Partition& partit
   for (const PartitionStep& step : partition.steps) {
     if (step.kind == PartitionStep::Kind::kGroup) {
       builder.add(launch_step(partition, step.kernel, builder, kernels));
-    } else {
+    } else if (!step.is_view || !builder.add_views(*step.node)) {
       builder.add_call(*step.node);
     }
   }

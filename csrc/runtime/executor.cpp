@@ -30,8 +30,8 @@ int64_t read(const Binding& binding, Caller& caller) {
   }
 }
 
-// A tensor parameter that a kernel reads or writes: the kernel is made for these sizes and strides.
-struct ParameterCheck {
+// A tensor that the plan did not make itself and whose memory kernels or views read by these sizes and strides.
+struct MemoryCheck {
   Slot slot;
   std::vector<SizeProgram> sizes, strides;
   bool may_copy;
@@ -50,7 +50,8 @@ std::string list_text(std::span<const int64_t> values) {
 struct Executor::Prepared {
   std::vector<Binding> at_entry;
   std::vector<std::vector<Binding>> after_step;
-  std::vector<ParameterCheck> checks;
+  std::vector<MemoryCheck> checks_at_entry;
+  std::vector<std::vector<MemoryCheck>> checks_after_step;
   std::vector<std::unique_ptr<LaunchRunner>> launches;  // by step; null for other steps
   struct PreparedView {
     std::vector<SizeProgram> sizes, strides;
@@ -58,32 +59,64 @@ struct Executor::Prepared {
   };
   std::vector<PreparedView> views;  // by step
 
-  void add_checks(const Launch& launch, const Plan& plan, const SymbolIndex& symbols,
-                  const std::vector<bool>& may_copy);
-  void check_parameters(Caller& caller, std::span<const int64_t> symbols) const;
+  static void check(const std::vector<MemoryCheck>& checks, const Plan& plan, Caller& caller,
+                    std::span<const int64_t> symbols);
 };
 
 namespace {
 
-// Slots whose value may be replaced by a copy: not written, not returned, and not the memory that a view or a call's
-// result may share.
-std::vector<bool> copyable_slots(const Plan& plan) {
-  std::vector<bool> may_copy(plan.slots(), true);
+// Slots whose memory somebody else may look at: written, returned, or read by a call or host step, whose results may
+// share it.
+std::vector<bool> shared_slots(const Plan& plan) {
+  std::vector<bool> is_shared(plan.slots(), false);
   for (const Step& step : plan.steps) {
     if (const auto* launch = std::get_if<Launch>(&step)) {
       for (const LaunchOutput& output : launch->outputs) {
-        if (output.into != kNoSlot) may_copy[output.into] = false;
+        if (output.into != kNoSlot) is_shared[output.into] = true;
       }
     } else if (const auto* copy = std::get_if<Copy>(&step)) {
-      may_copy[copy->into] = false;
-    } else if (!std::holds_alternative<Free>(step)) {
-      for (Slot slot : reads(step)) may_copy[slot] = false;
+      is_shared[copy->into] = true;
+    } else if (std::holds_alternative<Call>(step) || std::holds_alternative<Host>(step)) {
+      for (Slot slot : reads(step)) is_shared[slot] = true;
     }
   }
   for (const PlanArg& output : plan.outputs) {
-    if (const PlanArg::SlotRef* ref = output.slot()) may_copy[ref->slot] = false;
+    if (const PlanArg::SlotRef* ref = output.slot()) is_shared[ref->slot] = true;
+  }
+  return is_shared;
+}
+
+// Slots that a copy may replace before they are viewed: neither they nor their views are shared.
+std::vector<bool> copyable_with_views(const Plan& plan) {
+  std::vector<bool> may_copy = shared_slots(plan);
+  may_copy.flip();
+  for (auto step = plan.steps.rbegin(); step != plan.steps.rend(); ++step) {
+    const auto* view = std::get_if<View>(&*step);
+    if (view && !may_copy[view->result]) may_copy[view->base] = false;
   }
   return may_copy;
+}
+
+// Slots that a copy may replace at any time: not shared, and viewed by none.
+std::vector<bool> copyable_alone(const Plan& plan) {
+  std::vector<bool> may_copy = shared_slots(plan);
+  may_copy.flip();
+  for (const Step& step : plan.steps) {
+    if (const auto* view = std::get_if<View>(&step)) may_copy[view->base] = false;
+  }
+  return may_copy;
+}
+
+// Slots whose memory a step reads by their type: a kernel's pointers, the base of a view.
+std::vector<Slot> read_by_type(const Step& step) {
+  if (const auto* view = std::get_if<View>(&step)) return {view->base};
+  std::vector<Slot> slots;
+  if (const auto* launch = std::get_if<Launch>(&step)) {
+    for (const LaunchInput& input : launch->inputs) {
+      if (input.kind == LaunchInput::Kind::kPointer) slots.push_back(input.slot);
+    }
+  }
+  return slots;
 }
 
 Binding prepare(const SymbolBinding& binding, const SymbolIndex& index) {
@@ -119,10 +152,11 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSourc
   for (const SymbolBinding& binding : plan_->symbols) symbols_.add(binding.symbol);
 
   prepared_->after_step.resize(plan_->steps.size());
+  prepared_->checks_after_step.resize(plan_->steps.size());
   prepared_->launches.resize(plan_->steps.size());
   prepared_->views.resize(plan_->steps.size());
   std::vector<int> filled_by(plan_->slots(), -1);
-  const std::vector<bool> may_copy = copyable_slots(*plan_);
+  const std::vector<bool> may_copy = copyable_alone(*plan_);
   for (size_t i = 0; i < plan_->steps.size(); ++i) {
     const Step& step = plan_->steps[i];
     for (Slot slot : fills(step)) filled_by[slot] = static_cast<int>(i);
@@ -133,34 +167,45 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelSourc
     } else if (const auto* launch = std::get_if<Launch>(&step)) {
       prepared_->launches[i] =
           std::make_unique<LaunchRunner>(*launch, symbols_, kernels_.get(), device_.get(), may_copy);
-      prepared_->add_checks(*launch, *plan_, symbols_, may_copy);
     }
   }
+  add_checks(filled_by, copyable_with_views(*plan_));
   for (const SymbolBinding& binding : plan_->symbols) {
     const int step = filled_by[binding.slot];
     (step < 0 ? prepared_->at_entry : prepared_->after_step[step]).push_back(prepare(binding, symbols_));
   }
 }
 
-// Each parameter that a kernel takes by its address is checked once.
-void Executor::Prepared::add_checks(const Launch& launch, const Plan& plan, const SymbolIndex& symbols,
-                                    const std::vector<bool>& may_copy) {
-  for (const LaunchInput& input : launch.inputs) {
-    if (input.kind != LaunchInput::Kind::kPointer || input.slot >= static_cast<Slot>(plan.parameters.size())) continue;
-    const Type& type = plan.parameters[input.slot];
-    const auto is_it = [&](const ParameterCheck& check) { return check.slot == input.slot; };
-    if (!type.strides || std::any_of(checks.begin(), checks.end(), is_it)) continue;
-    checks.push_back(
-        {input.slot, size_programs(type.shape, symbols), size_programs(*type.strides, symbols), may_copy[input.slot]});
+// Each is checked once, when it has its value: parameters at entry, what PyTorch made after its step. What kernels and
+// views made has its type's sizes and strides.
+void Executor::add_checks(const std::vector<int>& filled_by, const std::vector<bool>& may_copy) {
+  const std::vector<const Type*> types = slot_types(*plan_);
+  std::vector<bool> is_checked(plan_->slots(), false);
+  for (const Step& step : plan_->steps) {
+    for (Slot slot : read_by_type(step)) {
+      const Type& type = *types[slot];
+      if (is_checked[slot] || !type.is_tensor() || !type.strides) continue;
+      is_checked[slot] = true;
+      const int made_by = filled_by[slot];
+      const bool is_parameter = made_by < 0;
+      if (!is_parameter) {
+        const Step& maker = plan_->steps[made_by];
+        if (!std::holds_alternative<Call>(maker) && !std::holds_alternative<Host>(maker)) continue;
+      }
+      auto& checks = is_parameter ? prepared_->checks_at_entry : prepared_->checks_after_step[made_by];
+      checks.push_back(
+          {slot, size_programs(type.shape, symbols_), size_programs(*type.strides, symbols_), may_copy[slot]});
+    }
   }
 }
 
 Executor::~Executor() = default;
 
-// Sizes must be those that the kernels are made for; other strides are met with a copy where nobody else looks at the
+// Sizes must be those that the plan was made for; other strides are met with a copy where nobody else looks at the
 // memory. Strides of dimensions of size 1 do not count.
-void Executor::Prepared::check_parameters(Caller& caller, std::span<const int64_t> symbols) const {
-  for (const ParameterCheck& check : checks) {
+void Executor::Prepared::check(const std::vector<MemoryCheck>& checks, const Plan& plan, Caller& caller,
+                               std::span<const int64_t> symbols) {
+  for (const MemoryCheck& check : checks) {
     const TensorView tensor = caller.tensor(check.slot);
     const size_t rank = check.sizes.size();
     SmallArray<int64_t, 16> sizes(rank), strides(rank);
@@ -172,15 +217,17 @@ void Executor::Prepared::check_parameters(Caller& caller, std::span<const int64_
       is_empty |= sizes[d] == 0;
       same_strides &= sizes[d] == 1 || tensor.strides[d] == strides[d];
     }
+    const bool is_parameter = check.slot < static_cast<Slot>(plan.parameters.size());
+    const auto who = [&] { return (is_parameter ? "input " : "$") + std::to_string(check.slot); };
     if (!same_sizes) {
       for (size_t d = 0; d < rank; ++d) sizes[d] = check.sizes[d](symbols);
-      throw UserError("input " + std::to_string(check.slot) + " has the sizes " + list_text(tensor.sizes) +
-                      ", the graph was compiled for " + list_text(sizes));
+      throw UserError(who() + " has the sizes " + list_text(tensor.sizes) + ", the graph was compiled for " +
+                      list_text(sizes));
     }
     if (same_strides || is_empty) continue;
     if (!check.may_copy) {
-      throw UserError("input " + std::to_string(check.slot) + " has the strides " + list_text(tensor.strides) +
-                      ", the graph was compiled for " + list_text(strides) + " and shares its memory with the result");
+      throw UserError(who() + " has the strides " + list_text(tensor.strides) + ", the graph was compiled for " +
+                      list_text(strides) + " and shares its memory with the result");
     }
     caller.restride(check.slot, strides);
   }
@@ -189,7 +236,7 @@ void Executor::Prepared::check_parameters(Caller& caller, std::span<const int64_
 void Executor::run(Caller& caller, std::vector<int64_t>& symbols) const {
   symbols.assign(symbols_.size(), 0);
   bind_values(prepared_->at_entry, caller, symbols);
-  prepared_->check_parameters(caller, symbols);
+  Prepared::check(prepared_->checks_at_entry, *plan_, caller, symbols);
   for (size_t i = 0; i < plan_->steps.size(); ++i) {
     const Step& step = plan_->steps[i];
     if (prepared_->launches[i]) {
@@ -213,6 +260,9 @@ void Executor::run(Caller& caller, std::vector<int64_t>& symbols) const {
       caller.host(i, std::get<Host>(step), symbols);
     }
     if (!prepared_->after_step[i].empty()) bind_values(prepared_->after_step[i], caller, symbols);
+    if (!prepared_->checks_after_step[i].empty()) {
+      Prepared::check(prepared_->checks_after_step[i], *plan_, caller, symbols);
+    }
   }
 }
 

@@ -40,6 +40,9 @@ class Executor {
 
  private:
   struct Prepared;
+  // `filled_by` is the step that fills each slot, -1 for parameters; `may_copy` says which slots a copy may replace.
+  void add_checks(const std::vector<int>& filled_by, const std::vector<bool>& may_copy);
+
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<KernelSource> kernels_;
   std::shared_ptr<Device> device_;

@@ -112,6 +112,44 @@ int Plan::slots() const {
   return count;
 }
 
+std::vector<const Type*> slot_types(const Plan& plan) {
+  std::vector<const Type*> types(plan.slots(), nullptr);
+  for (size_t i = 0; i < plan.parameters.size(); ++i) types[i] = &plan.parameters[i];
+  const auto add = [&](const std::vector<Slot>& slots, const std::vector<Type>& of) {
+    for (size_t i = 0; i < slots.size() && i < of.size(); ++i) {
+      if (slots[i] != kNoSlot) types[slots[i]] = &of[i];
+    }
+  };
+  for (const Step& step : plan.steps) {
+    if (const auto* call = std::get_if<Call>(&step)) add(call->results, call->types);
+    if (const auto* host = std::get_if<Host>(&step)) add(host->results, host->types);
+    if (const auto* view = std::get_if<View>(&step)) types[view->result] = &view->type;
+    if (const auto* launch = std::get_if<Launch>(&step)) {
+      for (const LaunchOutput& output : launch->outputs) {
+        if (output.slot != kNoSlot) types[output.slot] = &output.type;
+      }
+    }
+  }
+  return types;
+}
+
+void drop_unused_views(Plan& plan) {
+  std::vector<Slot> used;
+  for (const PlanArg& output : plan.outputs) collect_slots(output, used);
+  for (const SymbolBinding& binding : plan.symbols) used.push_back(binding.slot);
+  std::vector<bool> is_used(plan.slots(), false);
+  for (Slot slot : used) is_used[slot] = true;
+  std::vector<Step> steps;
+  for (auto step = plan.steps.rbegin(); step != plan.steps.rend(); ++step) {
+    const auto* view = std::get_if<View>(&*step);
+    if (view && !is_used[view->result]) continue;
+    for (Slot slot : reads(*step)) is_used[slot] = true;
+    steps.push_back(std::move(*step));
+  }
+  std::reverse(steps.begin(), steps.end());
+  plan.steps = std::move(steps);
+}
+
 void plan_frees(Plan& plan) {
   std::erase_if(plan.steps, [](const Step& step) { return std::holds_alternative<Free>(step); });
 
@@ -122,14 +160,16 @@ void plan_frees(Plan& plan) {
 
   // Step -1 stands for the entry: a parameter that nothing reads dies there.
   constexpr int kEntry = -1;
-  std::vector<int> last(plan.slots(), kEntry);
+  constexpr int kNever = -2;
+  std::vector<int> last(plan.slots(), kNever);
+  std::fill_n(last.begin(), plan.parameters.size(), kEntry);
   for (int i = 0; i < static_cast<int>(plan.steps.size()); ++i) {
     for (Slot slot : reads(plan.steps[i])) last[slot] = i;
     for (Slot slot : fills(plan.steps[i])) last[slot] = i;
   }
   std::vector<Free> after(plan.steps.size() + 1);
   for (Slot slot = 0; slot < plan.slots(); ++slot) {
-    if (!is_returned[slot]) after[last[slot] + 1].slots.push_back(slot);
+    if (!is_returned[slot] && last[slot] != kNever) after[last[slot] + 1].slots.push_back(slot);
   }
 
   std::vector<Step> steps;

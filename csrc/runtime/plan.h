@@ -166,6 +166,11 @@ std::vector<std::string> verify(const Plan& plan);
 // Slots that a step reads (symbols' sources apart) and those that it fills.
 std::vector<Slot> reads(const Step& step);
 std::vector<Slot> fills(const Step& step);
+// The type of each slot: a parameter's or that of the step that fills it; null for slots not in use.
+std::vector<const Type*> slot_types(const Plan& plan);
+
+// Drops the views that nothing reads: neither a step, nor a symbol's source, nor `return`.
+void drop_unused_views(Plan& plan);
 
 // Puts a Free step after the last use of each slot that is not returned; parameters too, so that a caller that gave up
 // its inputs has their memory back. Free steps already there are replaced.

@@ -11,6 +11,7 @@ PlanBuilder::PlanBuilder(const Graph& graph) {
   for (const Value* parameter : graph.parameters()) {
     plan_.parameters.push_back(parameter->type);
     slots.push_back(slot_of(parameter));
+    types_[slots.back()] = parameter->type;
   }
   bind_symbols(plan_, plan_.parameters, slots);
 }
@@ -49,6 +50,7 @@ void PlanBuilder::add_call(const Node& node) {
   for (const auto& result : node.results) {
     results.push_back(slot_of(result.get()));
     types.push_back(result->type);
+    types_[results.back()] = result->type;
   }
   bind_symbols(plan_, types, results);
   if (node.op == Op::kHost) {
@@ -59,6 +61,74 @@ void PlanBuilder::add_call(const Node& node) {
   kwargs.reserve(node.kwargs.size());
   for (const auto& [name, arg] : node.kwargs) kwargs.emplace_back(name, plan_arg(arg));
   plan_.steps.emplace_back(Call{node.callee, std::move(args), std::move(kwargs), results, types, node.loc});
+}
+
+void PlanBuilder::add(Launch launch) {
+  for (const LaunchOutput& output : launch.outputs) {
+    if (output.slot != kNoSlot) types_[output.slot] = output.type;
+  }
+  plan_.steps.emplace_back(std::move(launch));
+}
+
+PlanBuilder::Root PlanBuilder::root_of(Slot slot) const {
+  const auto found = roots_.find(slot);
+  return found == roots_.end() ? Root{slot, Expr(0)} : found->second;
+}
+
+bool PlanBuilder::is_bound(const Type& type) const {
+  const auto is_known = [&](const Expr& e) {
+    const std::vector<std::string> symbols = e.symbols();
+    return std::all_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+      return std::any_of(plan_.symbols.begin(), plan_.symbols.end(),
+                         [&](const SymbolBinding& binding) { return binding.symbol == symbol; });
+    });
+  };
+  return std::all_of(type.shape.begin(), type.shape.end(), is_known) &&
+         std::all_of(type.strides->begin(), type.strides->end(), is_known) && is_known(*type.offset);
+}
+
+namespace {
+
+Expr offset_of(const Type& type) { return type.offset.value_or(Expr(0)); }
+
+// Nothing where the type does not tell; a tensor of rank 0 has none to tell.
+std::optional<std::vector<Expr>> strides_of(const Type& type) {
+  if (!type.is_tensor()) return std::nullopt;
+  return type.rank() == 0 ? std::vector<Expr>() : type.strides;
+}
+
+// as_strided counts its offset from the storage's begin, where a parameter need not start.
+bool counts_from_storage(const Node& node) {
+  return node.callee == "aten.as_strided.default" && node.args.size() > 3 &&
+         !std::holds_alternative<Arg::None>(node.args[3].data);
+}
+
+}  // namespace
+
+bool PlanBuilder::add_views(const Node& node) {
+  const auto* operand = node.args.empty() ? nullptr : std::get_if<Value*>(&node.args[0].data);
+  if (!operand || counts_from_storage(node)) return false;
+  const Type& base = (*operand)->type;
+  const auto filled = types_.find(slot_of(*operand));
+  if (filled == types_.end() || !strides_of(base) || strides_of(filled->second) != strides_of(base)) return false;
+
+  const Root root = root_of(slot_of(*operand));
+  std::vector<View> views;
+  for (const auto& result : node.results) {
+    Type type = result->type;
+    type.strides = strides_of(type);
+    if (!type.strides || type.dtype != base.dtype || type.device != base.device) return false;
+    type.offset = root.offset + offset_of(type) - offset_of(base);
+    if (!is_bound(type)) return false;
+    views.push_back({root.slot, slot_of(result.get()), std::move(type)});
+  }
+  for (View& view : views) {
+    types_[view.result] = view.type;
+    roots_.emplace(view.result, Root{view.base, *view.type.offset});
+    if (view.type.offset == Expr(0)) view.type.offset.reset();
+    plan_.steps.emplace_back(std::move(view));
+  }
+  return true;
 }
 
 namespace {
@@ -126,6 +196,7 @@ Plan PlanBuilder::finish(const std::vector<Output>& outputs, const std::vector<c
   for (const Output& output : outputs) {
     plan_.outputs.push_back(output.into ? PlanArg{PlanArg::SlotRef{slot_of(output.into)}} : plan_arg(output.value));
   }
+  drop_unused_views(plan_);
   plan_frees(plan_);
   return std::move(plan_);
 }

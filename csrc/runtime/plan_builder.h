@@ -20,7 +20,10 @@ class PlanBuilder {
   Slot slot_of(const Value* value);
   // A call or host step.
   void add_call(const Node& node);
-  void add(Launch launch) { plan_.steps.emplace_back(std::move(launch)); }
+  // View steps in place of a call whose results view its first operand. False, and nothing added, where the types do
+  // not say where in the operand's memory the results lie.
+  bool add_views(const Node& node);
+  void add(Launch launch);
   // Copies the outputs that are written into parameters, but those in `written` (a kernel wrote them already), returns
   // all outputs, and places the frees. What a parameter held before is copied on before the parameter is written;
   // `may_share` says whether a node's result may lie in an operand's memory.
@@ -38,12 +41,21 @@ class PlanBuilder {
   };
   void copy_in_order(std::vector<Write> writes, const std::function<bool(const Node&)>& may_share);
   Slot clone(const Value* value);
+  // A slot whose value other slots view, and where they start in it.
+  struct Root {
+    Slot slot;
+    Expr offset;
+  };
+  Root root_of(Slot slot) const;
+  bool is_bound(const Type& type) const;
   PlanArg plan_arg(const Arg& arg);
   std::vector<PlanArg> plan_args(const std::vector<Arg>& args);
 
   Plan plan_;
   std::map<std::string, Slot> slots_;  // by the values' names
   size_t clones_ = 0;                  // their slots follow
+  std::map<Slot, Type> types_;         // of the slots filled so far
+  std::map<Slot, Root> roots_;         // of the slots that view steps fill
 };
 
 }  // namespace tilewright

@@ -29,12 +29,12 @@ HostTensor as_host(const at::Tensor& tensor) {
 }
 
 InterpValue interp_value(const IValue& value) {
+  if (value.isNone() || (value.isTensor() && !value.toTensor().defined())) return {Arg::None{}};
   if (value.isTensor()) return InterpValue::tensor(as_host(value.toTensor()));
   if (value.isInt()) return {value.toInt()};
   if (value.isDouble()) return {value.toDouble()};
   if (value.isBool()) return {value.toBool()};
   if (value.isString()) return {value.toStringRef()};
-  if (value.isNone()) return {Arg::None{}};
   if (value.isList()) {
     InterpValue::List list;
     for (const IValue& element : value.toListRef()) list.push_back(interp_value(element));
@@ -76,6 +76,7 @@ class OneCall {
   std::vector<InterpValue> run() {
     PreparedCall(call_, SymbolIndex(), c10::Device(c10::kCPU)).run(slots_, {});
     std::vector<InterpValue> results;
+    results.reserve(call_.results.size());
     for (const Slot slot : call_.results) results.push_back(interp_value(slots_[static_cast<size_t>(slot)]));
     return results;
   }

@@ -1,6 +1,7 @@
 #include "torch/memory.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
 #include <c10/core/Allocator.h>
 #include <dlfcn.h>
 
@@ -15,6 +16,7 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::
 }
 
 at::Tensor view_of(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset) {
+  at::native::checkInBoundsForStorage(sizes, strides, storage_offset, base.dtype(), base.storage());
   at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
                                                              base.key_set(), base.dtype());
   view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, storage_offset);

@@ -13,6 +13,7 @@ namespace tilewright {
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::Device device);
 
 // A tensor over `base`'s storage; the offset counts in elements from the storage's begin.
+// Throws c10::Error where it would reach beyond the storage.
 at::Tensor view_of(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset);
 
 // The stream on which PyTorch enqueues work for a GPU now, as the driver takes it.

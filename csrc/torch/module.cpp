@@ -2,12 +2,13 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "compiler/compile.h"
+#include "compiler/pipeline.h"
 #include "runtime/cuda_driver.h"
 #include "support/options.h"
+#include "torch/boxed_function.h"
 #include "torch/compiled.h"
 #include "torch/interpreter.h"
 #include "torch/python_values.h"
-#include "torch/run_operator.h"
 
 namespace tilewright {
 
@@ -15,33 +16,10 @@ namespace {
 
 using c10::IValue;
 
-// What Python calls: takes its inputs out of a list, so that each dies at its last use in the plan.
-py::list call_boxed(const std::shared_ptr<Compiled>& compiled, const py::list& args) {
-  std::vector<IValue> inputs;
-  inputs.reserve(compiled->graph().plan.slots());
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args.ptr()); ++i) {
-    inputs.push_back(from_python(PyList_GET_ITEM(args.ptr(), i)));
-  }
-  if (PyList_SetSlice(args.ptr(), 0, PyList_GET_SIZE(args.ptr()), nullptr) != 0) throw py::error_already_set();
-
-  std::vector<IValue> outputs;
-  {
-    const py::gil_scoped_release no_gil;
-    std::optional<std::vector<IValue>> seen;
-    if (must_be_seen(inputs)) seen = run_operator(compiled, inputs);
-    outputs = seen ? std::move(*seen) : compiled->run(std::move(inputs));
-  }
-  py::list result(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    PyList_SET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i), to_python(outputs[i]).release().ptr());
-  }
-  return result;
-}
-
 // PyTorch's own errors reach Python as the types that eager raises.
-py::list call_translated(const std::shared_ptr<Compiled>& compiled, const py::list& args) {
+py::object call_translated(const std::shared_ptr<Compiled>& compiled, const py::list& args) {
   try {
-    return call_boxed(compiled, args);
+    return call_boxed(compiled, {}, PY_SSIZE_T_MAX, args.ptr());
   } catch (const c10::Error&) {
     torch::translate_exception_to_python(std::current_exception());
     throw py::error_already_set();
@@ -83,6 +61,14 @@ std::shared_ptr<Compiled> compile(const std::string& text, const std::map<std::s
   return std::make_shared<Compiled>(std::move(graph), std::move(runs_on), target, run_host);
 }
 
+// The text of a graph as fusion finds it, for the simulator's target.
+std::string after_passes(const std::string& text, const std::map<std::string, std::string>& given) {
+  const Context ctx = make_context(read_options(given), "cpu");
+  Graph graph = parse_graph(text);
+  for (const GraphPass& pass : graph_passes()) pass.run(graph, ctx);
+  return print(graph);
+}
+
 py::list options_table() {
   py::list rows;
   for (const OptionInfo& row : option_table()) {
@@ -102,29 +88,27 @@ py::list options_table() {
 
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Tilewright's compiler, bound to PyTorch.";
-  const auto user_error = py::register_exception<UserError>(m, "UserError", PyExc_RuntimeError);
-  const auto internal_error = py::register_exception<InternalError>(m, "InternalError", PyExc_RuntimeError);
-  const auto device_error = py::register_exception<DeviceError>(m, "DeviceError", PyExc_RuntimeError);
+  register_errors(m);
 
   py::class_<Compiled, std::shared_ptr<Compiled>>(m, "Compiled")
       .def("__call__", &call_translated, py::arg("args"))
+      // What AOTAutograd calls, with `constants` after its inputs and only the first `outputs` results.
+      .def("boxed", &make_boxed_function, py::arg("constants"), py::arg("outputs"))
       .def("plan_text", [](const Compiled& c) { return print(c.graph().plan); })
       .def("report_json", [](const Compiled& c) { return c.graph().report_json; })
       .def_property_readonly("phases_us", [](const Compiled& c) { return c.graph().phases_us; })
-      .def("launches",
-           [](const Compiled& c) {
-             py::list rows;
-             for (const Executor::VariantCount& count : c.executor().counts()) {
-               rows.append(py::make_tuple(count.step, count.key, count.launches));
-             }
-             return rows;
-           })
-      // AOTAutograd hands its inputs over in a list to a callable that says so.
-      .def_property_readonly("_boxed_call", [](const Compiled&) { return true; });
+      .def("launches", [](const Compiled& c) {
+        py::list rows;
+        for (const Executor::VariantCount& count : c.executor().counts()) {
+          rows.append(py::make_tuple(count.step, count.key, count.launches));
+        }
+        return rows;
+      });
 
   m.def("compile", &compile, py::arg("text"), py::arg("options"), py::arg("hosts"), py::arg("device"));
   m.def("options_table", &options_table);
   m.def("interpret", &interpret_text, py::arg("text"), py::arg("inputs"), py::arg("symbols"), py::arg("mode"));
+  m.def("after_passes", &after_passes, py::arg("text"), py::arg("options"));
 }
 
 }  // namespace tilewright

@@ -45,28 +45,6 @@ std::vector<bool> written_parameters(const Plan& plan) {
   return is_written;
 }
 
-// The type of each slot that a step fills; null for the others.
-std::vector<const Type*> types_of_slots(const Plan& plan) {
-  std::vector<const Type*> types(plan.slots(), nullptr);
-  for (size_t i = 0; i < plan.parameters.size(); ++i) types[i] = &plan.parameters[i];
-  const auto add = [&](const std::vector<Slot>& slots, const std::vector<Type>& of) {
-    for (size_t i = 0; i < slots.size() && i < of.size(); ++i) {
-      if (slots[i] != kNoSlot) types[slots[i]] = &of[i];
-    }
-  };
-  for (const Step& step : plan.steps) {
-    if (const auto* call = std::get_if<Call>(&step)) add(call->results, call->types);
-    if (const auto* host = std::get_if<Host>(&step)) add(host->results, host->types);
-    if (const auto* view = std::get_if<View>(&step)) types[view->result] = &view->type;
-    if (const auto* launch = std::get_if<Launch>(&step)) {
-      for (const LaunchOutput& output : launch->outputs) {
-        if (output.slot != kNoSlot) types[output.slot] = &output.type;
-      }
-    }
-  }
-  return types;
-}
-
 bool is_parameter(const Plan& plan, const PlanArg& output) {
   return output.slot() && output.slot()->slot < static_cast<Slot>(plan.parameters.size());
 }
@@ -182,10 +160,11 @@ std::vector<at::Tensor> run_meta(const c10::intrusive_ptr<PlanObject>& plan_obje
   const SymbolicSizes evaluate(plan, inputs_of(plan, written, read, sizes));
   const auto evaluate_all = [&](const std::vector<Expr>& expressions) {
     std::vector<SymInt> values;
+    values.reserve(expressions.size());
     for (const Expr& e : expressions) values.push_back(evaluate(e));
     return values;
   };
-  const std::vector<const Type*> types = types_of_slots(plan);
+  const std::vector<const Type*> types = slot_types(plan);
   std::vector<at::Tensor> tensors;
   for (const PlanArg& output : plan.outputs) {
     if (!output.slot() || is_parameter(plan, output)) continue;
@@ -237,7 +216,7 @@ std::optional<std::vector<IValue>> run_operator(const std::shared_ptr<const Comp
   // An operator is found by its tensors: without one PyTorch cannot tell on which device to run it.
   const auto is_tensor = [](const IValue& input) { return input.isTensor(); };
   if (std::none_of(inputs.begin(), inputs.end(), is_tensor)) return std::nullopt;
-  if (inputs.size() != plan.parameters.size() || !fits_the_schema(plan, types_of_slots(plan))) return std::nullopt;
+  if (inputs.size() != plan.parameters.size() || !fits_the_schema(plan, slot_types(plan))) return std::nullopt;
   const std::vector<bool> is_written = written_parameters(plan);
   c10::List<at::Tensor> written, read;
   std::vector<SymInt> sizes;

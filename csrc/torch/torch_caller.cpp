@@ -101,6 +101,7 @@ void TorchCaller::release_workspaces() { workspaces_.clear(); }
 void TorchCaller::view(Slot result, Slot base, std::span<const int64_t> sizes, std::span<const int64_t> strides,
                        int64_t offset) {
   const at::Tensor& tensor = tensor_in(base);
+  TW_CHECK(tensor.has_storage()) << "$" << base << " is viewed and has no memory of its own";
   slots_[result] = view_of(tensor, array_ref(sizes), array_ref(strides), tensor.storage_offset() + offset);
 }
 

@@ -18,7 +18,7 @@ from torch._dynamo.utils import counters
 
 from tilewright import _C
 from tilewright.attention import whole_attention
-from tilewright.importer import ImportedGraph, import_fx
+from tilewright.importer import import_fx
 from tilewright.options import OptionError, Options, nearest, read_options
 from tilewright.partition import partition
 
@@ -103,7 +103,7 @@ class GraphCompiler:
         if self.options.report:
             append_report(Path(self.options.report), part)
         self.on_compiled(part)
-        return boxed(executable, graph)
+        return executable.boxed(graph.constants, graph.outputs)
 
 
 NO_GPU = (
@@ -115,24 +115,6 @@ NO_GPU = (
 def captured_values(gm: fx.GraphModule) -> list[Any]:
     """Example values of the operators, for a graph whose inputs do not say where it runs."""
     return [node.meta.get("example_value") for node in gm.graph.nodes]
-
-
-def boxed(executable: Any, graph: ImportedGraph) -> Callable[[list[Any]], Sequence[Any]]:
-    """The executable as AOTAutograd calls it: with constants appended, without the outputs that are only written."""
-    constants, count = graph.constants, graph.outputs
-    if constants or graph.writes:
-
-        def run(args: list[Any]) -> Sequence[Any]:
-            args.extend(constants)
-            return executable(args)[:count]  # type: ignore[no-any-return]
-    else:
-
-        def run(args: list[Any]) -> Sequence[Any]:
-            return executable(args)  # type: ignore[no-any-return]
-
-    # Dynamo wraps functions with their attributes, and loses those of other objects.
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
 
 
 def left_to_pytorch(kind: str, gm: fx.GraphModule, error: Exception) -> Callable[[list[Any]], Sequence[Any]]:

@@ -164,16 +164,17 @@ def is_plain_tensor(value: Any) -> TypeGuard[torch.Tensor]:
 
 @dataclass(frozen=True)
 class TypePrinter:
-    """Types of values, for a graph whose target is `device`; sizes go through `size_text`."""
+    """Types of values, for a graph whose target is `device`; sizes go through `size_text`. With `origin`, the place in
+    its storage from which offsets count, a type says where the tensor starts."""
 
     device: torch.device
     size_text: Callable[[int | torch.SymInt], str]
 
-    def text(self, value: Any, *, offset: bool) -> str:
+    def text(self, value: Any, *, origin: int | torch.SymInt | None = None) -> str:
         if value is None:
             return "none"
         if isinstance(value, torch.Tensor):
-            return self.tensor(value, offset) if is_plain_tensor(value) else "opaque"
+            return self.tensor(value, origin) if is_plain_tensor(value) else "opaque"
         if isinstance(value, (bool, torch.SymBool)):
             return "bool"
         if is_size(value):
@@ -182,12 +183,12 @@ class TypePrinter:
             return "float"
         return "str" if isinstance(value, str) else "opaque"
 
-    def tensor(self, value: torch.Tensor, offset: bool) -> str:
+    def tensor(self, value: torch.Tensor, origin: int | torch.SymInt | None) -> str:
         shape = ", ".join(self.size_text(size) for size in value.shape)
         text = f"{ELEMENT_TYPES[value.dtype]}[{shape}]"
         if value.dim() > 0:
             text += f" strides [{', '.join(self.size_text(stride) for stride in value.stride())}]"
-        if offset and (start := self.size_text(value.storage_offset())) != "0":
+        if origin is not None and (start := self.size_text(value.storage_offset() - origin)) != "0":
             text += f" offset {start}"
         return text + self.place(value.device)
 

@@ -50,13 +50,12 @@ UNBACKED_HINT = 64
 @dataclass(frozen=True)
 class ImportedGraph:
     """A graph as text. Its parameters are the FX graph's placeholders, then `constants`; its outputs are the FX
-    graph's, `outputs` in number, then values that are only written into parameters; `writes` counts all that are."""
+    graph's, `outputs` in number, then values that are only written into parameters."""
 
     text: str
     hosts: tuple[HostStep, ...]
     constants: tuple[Any, ...]
     outputs: int
-    writes: int
 
 
 def import_fx(gm: fx.GraphModule, device: torch.device, name: str = "graph") -> ImportedGraph:
@@ -92,7 +91,7 @@ class Importer:
         results = output.args[0] if isinstance(output.args[0], (list, tuple)) else (output.args[0],)
         returned, types = self.outputs(list(results), output)
         text = self.assemble(returned, types)
-        return ImportedGraph(text, tuple(self.hosts), tuple(self.constants), len(results), len(self.written))
+        return ImportedGraph(text, tuple(self.hosts), tuple(self.constants), len(results))
 
     # ---- nodes ----
 
@@ -106,7 +105,7 @@ class Importer:
     def add(self, node: fx.Node) -> None:
         if node.op == "placeholder":
             self.values[node] = f"%{node.name}"
-            self.parameters.append(f"%{node.name}: {self.types.text(self.example(node), offset=False)}")
+            self.parameters.append(f"%{node.name}: {self.types.text(self.example(node))}")
         elif node.op == "get_attr":
             self.add_constant(node)
         elif node.op == "output" or node in self.written or node.target in CAPTURE_ONLY:
@@ -157,7 +156,7 @@ class Importer:
         value = self.example(node) if has_result else None
         flat: list[tuple[str, str]] = []  # result names and types
         if has_result:
-            self.values[node] = self.name_results(value, node.name, flat)
+            self.values[node] = self.name_results(node, value, node.name, flat)
         results = ", ".join(name for name, _ in flat)
         types = ", ".join(kind for _, kind in flat)
         line = f"{results} = " if flat else ""
@@ -165,16 +164,16 @@ class Importer:
         line += f" : {types}" if flat else ""
         self.lines.append(line + self.location(node))
 
-    def name_results(self, value: Any, name: str, flat: list[tuple[str, str]]) -> Any:
+    def name_results(self, node: fx.Node, value: Any, name: str, flat: list[tuple[str, str]]) -> Any:
         """Names for a result; of a list or dictionary, for each element in the order of `flat_results`."""
         if isinstance(value, dict):
             return {
-                key: self.name_results(value[key], self.fresh(f"{name}_{i}"), flat)
+                key: self.name_results(node, value[key], self.fresh(f"{name}_{i}"), flat)
                 for i, key in enumerate(sorted(value))
             }
         if isinstance(value, (list, tuple)):
-            return [self.name_results(v, self.fresh(f"{name}_{i}"), flat) for i, v in enumerate(value)]
-        flat.append((f"%{name}", self.types.text(value, offset=True)))
+            return [self.name_results(node, v, self.fresh(f"{name}_{i}"), flat) for i, v in enumerate(value)]
+        flat.append((f"%{name}", self.types.text(value, origin=origin_of(node, value))))
         return f"%{name}"
 
     def fresh(self, name: str) -> str:
@@ -230,7 +229,7 @@ class Importer:
         number = self.add_step(step)
         if isinstance(value, torch.SymInt):
             self.name_size(int_expr(value))
-        kind = self.types.text(value, offset=False)
+        kind = self.types.text(value)
         self.values[node] = f"%{node.name}"
         self.lines.append(f"%{node.name} = host {number}({', '.join(arguments)}) : {kind}{self.location(node)}")
         return self.value_of(node, user)
@@ -295,16 +294,16 @@ class Importer:
             else:
                 texts.append(self.argument(result, output))
             value = self.example(result) if isinstance(result, fx.Node) else result
-            types.append(self.types.text(value, offset=False))
+            types.append(self.types.text(value))
         for copy, (parameter, source) in self.written.items():
             if copy not in seen:
                 texts.append(f"{self.value_of(source, output)} -> into %{parameter.name}")
-                types.append(self.types.text(parameter.meta["val"], offset=False))
+                types.append(self.types.text(parameter.meta["val"]))
         return texts, types
 
     def assemble(self, returned: list[str], types: list[str]) -> str:
         for node, constant in zip(self.constant_nodes(), self.constants, strict=True):
-            self.parameters.append(f"%{node.name}: {self.types.text(constant, offset=False)}")
+            self.parameters.append(f"%{node.name}: {self.types.text(constant)}")
         symbols = [self.symbol_text(self.symbols[name]) for name in sorted(self.symbols, key=natural_key)]
         head = f"graph @{self.name}({', '.join(self.parameters)}) -> ({', '.join(types)})\n"
         if symbols:
@@ -364,8 +363,23 @@ def writes_whole(parameter: Any, source: Any) -> bool:
 
 
 def storage_of(node: Any) -> int | None:
-    value = node.meta.get("val")
+    return storage_id(node.meta.get("val"))
+
+
+def storage_id(value: Any) -> int | None:
     return value.untyped_storage()._cdata if is_plain_tensor(value) else None
+
+
+def origin_of(node: fx.Node, value: Any) -> Any:
+    """Where offsets of a result of `node` count from: the first element of the parameter whose memory it views, which
+    may lie elsewhere in its storage when the graph runs, else the storage's begin."""
+    while node.args and isinstance(base := node.args[0], fx.Node):
+        if node.target is not operator.getitem and storage_of(base) not in (None, storage_id(value)):
+            return 0
+        node = base
+    seen: Any = node.meta.get("val")
+    is_viewed = node.op in ("placeholder", "get_attr") and storage_id(seen) == storage_id(value) is not None
+    return seen.storage_offset() if is_viewed else 0
 
 
 # ---- facts of nodes and symbols ----

@@ -95,7 +95,7 @@ def test_recorded_strides_hold(device):
 
 def test_a_view_is_not_copied_for_its_strides(device):
     x = torch.randn(4, 6, device=device)
-    text = one_call("aten.slice.Tensor(%x, 1, 0, 3)", X, ["f32[4, 3] strides [3, 1]"])
+    text = one_call("aten.as_strided.default(%x, [4, 3], [6, 1], 0)", X, ["f32[4, 3] strides [3, 1]"])
     (found,) = run(text, [x])
     assert found.data_ptr() == x.data_ptr()
     assert found.stride() == (6, 1)
@@ -283,3 +283,49 @@ def test_none_for_a_tensor_is_an_undefined_tensor(device):
     torch.testing.assert_close(alone, x)
     (carried,) = run(one_call(f"{call}(%x, %y)", X + ", %y: none", ["f32[4, 6]"]), [x.clone(), None])
     torch.testing.assert_close(carried, x)
+
+
+class TestBoxedFunction:
+    """What AOTAutograd holds."""
+
+    TEXT = """graph @g(%x: f32[4] strides [1], %c: f32[4] strides [1]) -> (f32[4], f32[4])
+{
+  %a = call aten.add.Tensor(%x, %c) : f32[4] strides [1]
+  %b = call aten.neg.default(%a) : f32[4] strides [1]
+  return %a, %b
+}
+"""
+
+    def test_constants_follow_the_inputs_and_extra_results_are_dropped(self, device):
+        x, constant = torch.randn(4, device=device), torch.randn(4, device=device)
+        boxed = compile_text(self.TEXT, device).boxed([constant], 1)
+        for _ in range(2):
+            args = [x]
+            (found,) = boxed(args)
+            assert torch.equal(found, x + constant)
+            assert args == []
+
+    def test_dynamos_wrappers_see_that_it_is_boxed(self, device):
+        boxed = compile_text(self.TEXT, device).boxed([], 2)
+        assert boxed._boxed_call and torch._dynamo.disable(boxed)._boxed_call
+        assert boxed.__name__ == "g"
+
+    def test_it_takes_one_list(self, device):
+        boxed = compile_text(self.TEXT, device).boxed([], 2)
+        for args in ([], [()], [[], []]):
+            with pytest.raises(TypeError, match="takes its inputs in one list"):
+                boxed(*args)
+        with pytest.raises(TypeError):
+            boxed([], other=1)
+        with pytest.raises(_C.UserError, match="found 1 inputs, the graph was compiled for 2"):
+            boxed([torch.zeros(4, device=device)])
+
+    def test_it_frees_what_it_holds(self, device):
+        constant = torch.zeros(4, device=device)
+        gone = weakref.ref(constant)
+        boxed = compile_text(self.TEXT, device).boxed([constant], 2)
+        del constant
+        assert gone() is not None
+        del boxed
+        gc.collect()
+        assert gone() is None

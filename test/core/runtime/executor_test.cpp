@@ -28,6 +28,7 @@ class ExecutorTest : public testing::Test {
   Executor make(const char* text) { return Executor(std::make_shared<Plan>(parse_plan(text)), kernels_, device_); }
   std::vector<float> values(FakeCaller& caller, Slot slot) {
     std::vector<float> result;
+    result.reserve(caller.fake(slot).sizes.back());
     for (int64_t i = 0; i < caller.fake(slot).sizes.back(); ++i) result.push_back(caller.fake(slot).at(i));
     return result;
   }
@@ -255,6 +256,34 @@ TEST_F(ExecutorTest, ReadsSymbolsOfLinearSizesAndOfResults) {
   EXPECT_EQ(symbols_, (std::vector<int64_t>{3, 5, 2}));
   FakeCaller even(executor.plan(), {make_vector({1, 2})});
   EXPECT_THROW(executor.run(even, symbols_), UserError);
+}
+
+// What PyTorch made has its type's strides when it is viewed: a copy of it where nobody else sees the memory.
+TEST_F(ExecutorTest, ViewsReadByTheTypesStrides) {
+  const auto run = [&](const std::string& result) {
+    const std::string text = R"(plan @p($0: f32[4] strides [1], $1: f32[2] strides [1], $2: f32[2] strides [1])
+{
+  $3 = call test.make.default() : f32[4] strides [1]
+  $4 = view $0 : f32[2] strides [2] offset 1
+  $5 = view $3 : f32[2] strides [2] offset 1
+  copy $4 -> $1
+  copy $5 -> $2
+  return )" + result + "\n}\n";
+    const Executor executor = make(text.c_str());
+    FakeTensor every_other = make_vector({1, 0, 2, 0, 3, 0, 4});
+    every_other.sizes = {4};
+    every_other.strides = {2};
+    FakeCaller caller(executor.plan(), {every_other, make_vector({0, 0}), make_vector({0, 0})},
+                      {{"test.make.default", [&](FakeCaller& c, const Call& call, std::span<const int64_t>) {
+                          c.slots[call.results[0]] = every_other;
+                        }}});
+    executor.run(caller, symbols_);
+    EXPECT_EQ(*caller.fake(1).storage, (std::vector<float>{2, 4}));
+    EXPECT_EQ(*caller.fake(2).storage, (std::vector<float>{2, 4}));
+  };
+  run("$1");
+  EXPECT_THROW(run("$4"), UserError);
+  EXPECT_THROW(run("$5"), UserError);
 }
 
 TEST_F(ExecutorTest, RefusesAnInvalidPlan) {

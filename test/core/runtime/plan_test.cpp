@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "runtime/plan_builder.h"
+
 namespace tilewright {
 namespace {
 
@@ -195,6 +197,58 @@ TEST(Plan, CopiesBeforeItOverwrites) {
 }
 )";
   EXPECT_EQ(print(plan_of_calls(graph)), expected);
+}
+
+// Views of views are views of what has the memory; those that nothing reads are no steps.
+TEST(Plan, Views) {
+  const Graph graph = parse_graph(
+      R"(graph @g(%x: f32[s0, 6] strides [6, 1]) -> (f32[3, s0 - 1])
+  symbols (s0 = 8 in [2, 64])
+{
+  %a = call aten.slice.Tensor(%x, 0, 1, 9223372036854775807) : f32[s0 - 1, 6] strides [6, 1] offset 6
+  %b, %c = call aten.split.Tensor(%a, 3, 1) : f32[s0 - 1, 3] strides [6, 1] offset 6, f32[s0 - 1, 3] strides [6, 1] offset 9
+  %d = call aten.select.int(%c, 0, -1) : f32[3] strides [1] offset 6*s0 - 3
+  %e = call aten.t.default(%c) : f32[3, s0 - 1] strides [1, 6] offset 9
+  %f = call aten.add.Tensor(%e, %d) : f32[3, s0 - 1] strides [1, 3]
+  return %f
+}
+)");
+  PlanBuilder builder(graph);
+  for (const Node* node : graph.nodes()) {
+    if (node->callee == "aten.add.Tensor") {
+      builder.add_call(*node);
+    } else {
+      EXPECT_TRUE(builder.add_views(*node)) << node->callee;
+    }
+  }
+  EXPECT_EQ(print(builder.finish(graph.outputs())), R"(plan @g($0: f32[s0, 6] strides [6, 1])
+  symbols (s0 = size($0, 0))
+{
+  $4 = view $0 : f32[3] strides [1] offset 6*s0 - 3
+  $5 = view $0 : f32[3, s0 - 1] strides [1, 6] offset 9
+  free $0
+  $6 = call aten.add.Tensor($5, $4) : f32[3, s0 - 1] strides [1, 3]
+  free $4, $5
+  return $6
+}
+)");
+}
+
+// What the types do not tell stays a call.
+TEST(Plan, CallsWhoseMemoryIsNotKnown) {
+  const Graph graph = parse_graph(
+      R"(graph @g(%x: f32[4, 6] strides [6, 1], %y: f32[4, 6], %z: c64[4] strides [1]) -> (f32[6])
+{
+  %a = call aten.t.default(%x) : f32[6, 4]
+  %b = call aten.t.default(%y) : f32[6, 4] strides [1, 6]
+  %c = call aten.real.default(%z) : f32[4] strides [2]
+  %d = call aten.as_strided.default(%x, [2], [1], 3) : f32[2] strides [1] offset 3
+  %e = call aten.select.int(%x, 0, %y) : f32[6] strides [1] offset u0
+  return %e
+}
+)");
+  PlanBuilder builder(graph);
+  for (const Node* node : graph.nodes()) EXPECT_FALSE(builder.add_views(*node)) << node->callee;
 }
 
 }  // namespace
