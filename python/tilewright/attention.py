@@ -23,6 +23,8 @@ import tilewright._C  # noqa: F401  (defines the operator)
 
 COMPOSITE = DispatchKey.CompositeImplicitAutograd
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
+# Where the fused kernels want a mask whose last stride is 1; PyTorch's kernel for CPUs takes any.
+NEED_READABLE_MASKS = {"cuda"}
 lock = threading.RLock()
 capturing = threading.local()
 
@@ -53,8 +55,10 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: An
     if not is_ours(tensors):
         return composite(query, key, value, attn_mask, *args, **kwargs)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return composite(query, key, value, readable(attn_mask), *args, **kwargs)
-    return torch.ops.tilewright.attention.default(query, key, value, attn_mask, *args, **kwargs)
+        result = composite(query, key, value, readable(attn_mask), *args, **kwargs)
+    else:
+        result = torch.ops.tilewright.attention.default(query, key, value, attn_mask, *args, **kwargs)
+    return laid_out_as_eager(result, attn_mask)
 
 
 def is_ours(tensors: list[Any]) -> bool:
@@ -67,7 +71,19 @@ def is_ours(tensors: list[Any]) -> bool:
 
 def readable(mask: Any) -> Any:
     """The mask as PyTorch's fused kernels take it: they refuse one whose last dimension is expanded."""
-    return mask.contiguous() if mask is not None and mask.dim() > 0 and mask.stride(-1) == 0 else mask
+    return mask.contiguous() if repeats_its_last_dimension(mask) else mask
+
+
+def repeats_its_last_dimension(mask: Any) -> bool:
+    return mask is not None and mask.dim() > 0 and mask.stride(-1) == 0
+
+
+def laid_out_as_eager(result: Any, mask: Any) -> Any:
+    """On a GPU eager computes attention with such a mask by matrix products, whose result is dense, where the fused
+    kernels leave the heads of one row side by side. Where nobody sees the difference, fusion makes nothing of it."""
+    if result.device.type in NEED_READABLE_MASKS and repeats_its_last_dimension(mask):
+        return result.contiguous()
+    return result
 
 
 def composite(*args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 from agree import Recorder, agrees
-from tilewright.attention import COMPOSITE, whole_attention
+from tilewright.attention import COMPOSITE, laid_out_as_eager, whole_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
@@ -51,6 +51,16 @@ def test_a_mask_whose_last_stride_is_0(device):
         return scaled_dot_product_attention(q, k, v, attn_mask=column.expand(2, 1, 5, 5))
 
     agrees(fn, q, k, v, column, rtol=1e-4, atol=1e-5)
+
+
+def test_the_layout_where_eager_takes_matrix_products(device, monkeypatch):
+    """As on a GPU, whose fused kernels give heads side by side."""
+    monkeypatch.setattr("tilewright.attention.NEED_READABLE_MASKS", {device.type})
+    fused = torch.zeros(2, 5, 2, 8, device=device).transpose(1, 2)
+    column = torch.ones(1, 1, 5, 1, dtype=torch.bool, device=device)
+    assert laid_out_as_eager(fused, column.expand(1, 1, 5, 5)).stride() == (80, 40, 8, 1)
+    assert laid_out_as_eager(fused, column.expand(1, 1, 5, 5).contiguous()).stride() == fused.stride()
+    assert laid_out_as_eager(fused, None).stride() == fused.stride()
 
 
 def test_inside_multi_head_attention(device):
