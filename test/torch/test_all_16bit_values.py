@@ -32,5 +32,5 @@ def test_every_value(name, dtype, device):
     else:
         # Eager's functions are other ones on the CPU: its gelu doubles x before it halves it, and cancellation makes
         # 2^-24 of x of each bit of erf.
-        x = x[~(x.abs() > 1e38) | x.isinf()]
+        x = x[~(x.abs() > 1e38)]
         agrees(FUNCTIONS[name], x, rtol=2**-6 if dtype is torch.bfloat16 else 2**-9, atol=2e-6)
