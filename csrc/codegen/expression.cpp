@@ -80,13 +80,52 @@ Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
       return make_pointwise(frame, step);
     case Kind::kSelect:
       return make_select(frame, step);
+    case Kind::kPicked:
+      return make_picked(frame, step);
     case Kind::kReduced:
       break;
   }
   throw InternalError("%" + step.value->name + " is used before it is reduced");
 }
 
+// One element a lane, wherever its index is; element 0 for an index that is none.
+Regs ExpressionEmitter::make_picked_load(const Frame& frame, const ProgramStep& step) {
+  llvm::IRBuilder<>& ir = k_.ir();
+  const Regs& targets = frame.values[step.operands[0]];
+  const bool varies = targets.size() > 1 || p_.space.depends_on(step.index, frame.lane_axis);
+  const Reg size = k_.expression(p_.space.size(step.picked), {}, [](const Expr&) { return true; });
+  Regs values;
+  for (int lane = 0; lane < (varies ? frame.lanes : 1); ++lane) {
+    Frame place = frame;
+    const Reg target = ir.CreateSExt(targets[targets.size() > 1 ? lane : 0], ir.getInt64Ty());
+    const Reg exists = ir.CreateICmpULT(target, ir.CreateZExt(size, ir.getInt64Ty()));
+    place.axes[step.picked] = ir.CreateTrunc(ir.CreateSelect(exists, target, ir.getInt64(0)), k_.index_type());
+    const Reg may_read = with_mask(frame, holds(place, step.guard, lane));
+    values.push_back(k_.if_else_zero(may_read, [&] {
+      return k_.load(k_.input(step.parameter), index(place, step.index, lane), 0, step.dtype, 1);
+    })[0]);
+  }
+  return values;
+}
+
+Regs ExpressionEmitter::make_picked(const Frame& frame, const ProgramStep& step) {
+  llvm::IRBuilder<>& ir = k_.ir();
+  const Regs &targets = frame.values[step.operands[0]], &elements = frame.values[step.operands[1]];
+  const Reg size = k_.expression(step.index, {}, [](const Expr&) { return true; });
+  Regs values;
+  for (size_t lane = 0; lane < std::max(targets.size(), elements.size()); ++lane) {
+    const Reg target = ir.CreateSExt(targets[targets.size() > 1 ? lane : 0], ir.getInt64Ty());
+    const Reg element = elements[elements.size() > 1 ? lane : 0];
+    const Reg zero = llvm::Constant::getNullValue(element->getType());
+    const Reg exists = ir.CreateICmpULT(target, ir.CreateZExt(size, ir.getInt64Ty()));
+    // A sum with zeros is never -0.
+    values.push_back(ir.CreateSelect(exists, ir.CreateFAdd(element, zero), zero));
+  }
+  return values;
+}
+
 Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
+  if (!step.picked.empty()) return make_picked_load(frame, step);
   const LaneAccess access =
       lane_access(p_, step.index, step.guard, frame.lane_axis, frame.lanes, step.dtype, alignment_);
   const Reg base = k_.input(step.parameter);

@@ -51,6 +51,8 @@ class ExpressionEmitter {
  private:
   Regs make(Frame& frame, const ProgramStep& step);
   Regs make_load(Frame& frame, const ProgramStep& step);
+  Regs make_picked_load(const Frame& frame, const ProgramStep& step);
+  Regs make_picked(const Frame& frame, const ProgramStep& step);
   Regs make_scalar(const ProgramStep& step);
   Regs make_pointwise(Frame& frame, const ProgramStep& step);
   Regs make_select(Frame& frame, const ProgramStep& step);

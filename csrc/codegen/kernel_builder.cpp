@@ -377,7 +377,8 @@ void KernelBuilder::if_then(Reg condition, const std::function<void()>& then) {
   });
 }
 
-Regs KernelBuilder::loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn) {
+Regs KernelBuilder::loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn,
+                         Reg* last_i) {
   llvm::BasicBlock *from = ir_.GetInsertBlock(), *head = new_block("loop"), *body = new_block("turn"),
                    *after = new_block("done");
   ir_.CreateBr(head);
@@ -399,6 +400,7 @@ Regs KernelBuilder::loop(Reg first, Reg end, Reg step, Regs carried, const std::
   i->addIncoming(next_i, last);
   for (size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(next[k], last);
   ir_.SetInsertPoint(after);
+  if (last_i) *last_i = i;
   return {phis.begin(), phis.end()};
 }
 

@@ -69,7 +69,9 @@ class KernelBuilder {
   Regs if_else_zero(Reg condition, const std::function<Regs()>& then);
   void if_then(Reg condition, const std::function<void()>& then);
   // for (i = first; i < end; i += step) with values carried from one turn to the next; returns the last ones.
-  Regs loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn);
+  // `last_i`: becomes the i at which it ended.
+  Regs loop(Reg first, Reg end, Reg step, Regs carried, const std::function<Regs(Reg, Regs)>& turn,
+            Reg* last_i = nullptr);
   llvm::BasicBlock* new_block(const char* name);
 
   // ---- threads together

@@ -1,5 +1,7 @@
 #include "codegen/reducers.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 #include "codegen/scalar_ops.h"
 #include "schedule/reduction.h"
 #include "support/error.h"
@@ -114,8 +116,13 @@ Regs Reducer::join_welford(const Regs& a, const Regs& b) const {
   return {mean, ir.CreateFAdd(ir.CreateFAdd(a[1], b[1]), between), count};
 }
 
+// Of x <= 0, for terms relative to a maximum so far, which are no operator's results: off by 2^-24 |x| and the GPU's
+// 2^-22, so that a sum of them, in which exp(0) is one, is as exact as a sum of floats in another order.
 Reg Reducer::exp(Reg x) const {
-  return k_.call_libdevice(x->getType()->isFloatTy() ? "__nv_expf" : "__nv_exp", x->getType(), {x});
+  if (!x->getType()->isFloatTy()) return k_.call_libdevice("__nv_exp", x->getType(), {x});
+  constexpr double kLog2E = 1.44269504088896340736;
+  const Reg scaled = k_.ir().CreateFMul(x, llvm::ConstantFP::get(x->getType(), kLog2E));
+  return k_.ir().CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {scaled});
 }
 
 // What to measure from where nothing is above minus infinity.
@@ -131,7 +138,8 @@ Regs Reducer::join_online(const Regs& a, const Regs& b) const {
   return {maximum, ir.CreateFAdd(moved(a), moved(b))};
 }
 
-Regs Reducer::online_of(const std::vector<Element>& elements) const {
+// The maximum of all first, so that only what was there before is rescaled.
+Regs Reducer::extend_online(const Regs& state, const std::vector<Element>& elements) const {
   llvm::IRBuilder<>& ir = k_.ir();
   Regs values, level;
   for (const Element& e : elements)
@@ -143,9 +151,15 @@ Regs Reducer::online_of(const std::vector<Element>& elements) const {
     if (level.size() % 2 == 1) next.push_back(level.back());
     level = std::move(next);
   }
-  const Reg base = finite_maximum(level[0]);
+  const Reg maximum = emit_extremum(k_, state[0], level[0], compute_, true);
+  const Reg base = finite_maximum(maximum);
   for (Reg& v : values) v = exp(ir.CreateFSub(v, base));
-  return {level[0], tree_sum(k_, values)};
+  const Reg before = ir.CreateFMul(state[1], exp(ir.CreateFSub(state[0], base)));
+  return {maximum, ir.CreateFAdd(before, tree_sum(k_, values))};
+}
+
+Regs Reducer::extend(const Regs& state, const std::vector<Element>& elements) const {
+  return p_.is_online(r_) ? extend_online(state, elements) : join(state, of_elements(elements));
 }
 
 Regs Reducer::join(const Regs& a, const Regs& b) const {
@@ -183,7 +197,7 @@ Regs Reducer::welford_of(const std::vector<Element>& elements) const {
 
 Regs Reducer::of_elements(const std::vector<Element>& elements) const {
   if (is_welford()) return welford_of(elements);
-  if (p_.is_online(r_)) return online_of(elements);
+  if (p_.is_online(r_)) return extend_online(identity(), elements);
   // Neighbours with one condition are joined first, so that the condition is applied once.
   std::vector<Regs> groups;
   for (size_t i = 0; i < elements.size();) {

@@ -24,6 +24,8 @@ class Reducer {
     Reg value = nullptr, position = nullptr, present = nullptr;
   };
   Regs of_elements(const std::vector<Element>& elements) const;
+  // join(state, of_elements(elements)), where that takes fewer instructions.
+  Regs extend(const Regs& state, const std::vector<Element>& elements) const;
   // The reduction's results, rounded to their types; `count` elements were reduced.
   Regs finish(const Regs& state, Reg count) const;
 
@@ -41,7 +43,7 @@ class Reducer {
   Regs join_welford(const Regs& a, const Regs& b) const;
   Regs welford_of(const std::vector<Element>& elements) const;
   Regs join_online(const Regs& a, const Regs& b) const;
-  Regs online_of(const std::vector<Element>& elements) const;
+  Regs extend_online(const Regs& state, const std::vector<Element>& elements) const;
   Reg exp(Reg x) const;
   Reg finite_maximum(Reg maximum) const;
   Reg zero() const;

@@ -58,8 +58,8 @@ class ProgramMaker {
     for (size_t i = 0; i < p_.body->parameters().size(); ++i) parameter_index_[p_.body->parameters()[i]] = i;
     const std::vector<Node*> nodes = p_.body->nodes();
     check_types(nodes);
-    auto reduction =
-        std::find_if(nodes.begin(), nodes.end(), [](const Node* n) { return n->category() == Category::kReduction; });
+    auto reduction = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const Node* n) { return n->category() == Category::kReduction && !pick_of(*n); });
     const Value* root = reduction == nodes.end() ? make_pointwise_axes() : make_row_axes(**reduction);
     if (std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->op == Op::kPermute; }))
       relate(nodes, root);
@@ -277,8 +277,10 @@ class ProgramMaker {
       }
       case Category::kView:
         return make_view(v, coords, guard);
-      case Category::kReduction:
-        return make_reduced(v, coords);
+      case Category::kReduction: {
+        const std::optional<Pick> pick = pick_of(node);
+        return pick ? make_picked(v, *pick, coords, guard) : make_reduced(v, coords);
+      }
       default:
         refuse(std::string(node.info().text) + " is not part of kernels");
     }
@@ -294,6 +296,12 @@ class ProgramMaker {
     }
     step.index = offset(v->type, coords);
     step.guard = guard;
+    for (const auto& [symbol, target] : picks_) {
+      if (!p_.space.depends_on(step.index, symbol)) continue;
+      if (!step.picked.empty()) refuse(shown(v) + " is read at two computed indices");
+      step.picked = symbol;
+      step.operands = {target};
+    }
     // A row of an empty tensor has an index where the empty dimension has the stride 0, but no element.
     const std::vector<Expr> strides = memory_strides(v->type);
     for (size_t d = 0; d < strides.size(); ++d) {
@@ -432,6 +440,74 @@ class ProgramMaker {
     return add(step);
   }
 
+  // ---- picks
+
+  // sum over `dim` of where(iota along dim == target, value, 0).
+  struct Pick {
+    int64_t dim = 0;
+    const Value *target = nullptr, *value = nullptr;
+  };
+
+  std::optional<Pick> pick_of(const Node& sum) const {
+    if (sum.op != Op::kSum || sum.attr_ints("dims").size() != 1 || !is_float(sum.type().dtype)) return std::nullopt;
+    const Pick at{sum.attr_ints("dims")[0], nullptr, nullptr};
+    const Node* where = maker(sum.operand(0), Op::kWhere);
+    const Node* equal = where ? maker(where->operand(0), Op::kEq) : nullptr;
+    const Node* zero = where ? maker(where->operand(2), Op::kConstant) : nullptr;
+    const auto* number = zero ? std::get_if<double>(zero->find_attr("value")) : nullptr;
+    if (!equal || !number || *number != 0 || where->operand(1)->type.shape != where->type().shape) return std::nullopt;
+    if (p_.body->symbols().range(where->type().shape[at.dim]).lower < 1) return std::nullopt;
+    for (int i : {0, 1}) {
+      const Node* index = maker(equal->operand(i), Op::kIota);
+      const Value* target = equal->operand(1 - i);
+      const bool fits = index && index->type().shape == where->type().shape && index->attr_int("dim") == at.dim;
+      if (fits && repeats_along(target, at.dim) && may_be_picked(where->operand(1)))
+        return Pick{at.dim, target, where->operand(1)};
+    }
+    return std::nullopt;
+  }
+
+  const Node* maker(const Value* v, Op op) const {
+    return !parameter_index_.count(v) && v->node && v->node->op == op ? v->node : nullptr;
+  }
+
+  bool repeats_along(const Value* v, int64_t dim) const {
+    if (v->type.rank() == 0) return true;
+    const Node* expand = maker(v, Op::kExpand);
+    if (!expand) return false;
+    const std::vector<Expr>& from = expand->operand(0)->type.shape;
+    const auto lead = static_cast<int64_t>(v->type.shape.size() - from.size());
+    return dim < lead || from[dim - lead].is_constant(1);
+  }
+
+  // Whether only loads of it depend on where it is.
+  bool may_be_picked(const Value* v) const {
+    if (parameter_index_.count(v) || !v->type.is_tensor() || v->type.rank() == 0) return true;
+    const Node& node = *v->node;
+    const bool is_map = node.op == Op::kReshape || node.op == Op::kPermute || node.op == Op::kExpand ||
+                        node.op == Op::kSlice || node.op == Op::kFlip || node.op == Op::kSelect ||
+                        node.op == Op::kSqueeze || node.op == Op::kUnsqueeze || node.op == Op::kFull;
+    if (node.category() == Category::kReduction) return true;
+    if (!is_map && node.category() != Category::kPointwise) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](const Value* operand) { return may_be_picked(operand); });
+  }
+
+  int make_picked(const Value* v, const Pick& pick, const Coords& coords, const Guard& guard) {
+    const Expr& size = pick.value->type.shape[pick.dim];
+    Coords at = coords;
+    if (v->type.rank() == pick.value->type.rank()) at.erase(at.begin() + pick.dim);  // keepdim
+    at.insert(at.begin() + pick.dim, Expr(0));
+    ProgramStep step = step_of(Kind::kPicked, v);
+    step.index = size;
+    const int target = element(pick.target, pick.target->type.rank() == 0 ? Coords{} : at, guard);
+    const Expr place = p_.space.add_axis(size);
+    picks_.emplace_back(place.symbol_name(), target);
+    at[pick.dim] = place;
+    step.operands = {target, element(pick.value, at, guard)};
+    return add(step);
+  }
+
   // ---- reductions
 
   int make_reduced(const Value* v, const Coords& coords) {
@@ -476,6 +552,7 @@ class ProgramMaker {
   Coords root_coords_;
   Parts row_shape_, row_coords_;
   const Node* root_reduction_ = nullptr;
+  std::vector<std::pair<std::string, int>> picks_;  // symbols of places, the steps that say where
   std::map<const Value*, Coords> related_;  // coordinates of values in terms of the axes
   std::map<Coords, int> coords_ids_;
   std::map<std::vector<std::tuple<Expr, Expr, Expr>>, int> guard_ids_;

@@ -17,7 +17,8 @@ namespace tilewright {
 //     %3 = add %0, %2                           load %1 at @b
 //     return %3                                 add, store at 64*@a + @b
 //
-// A body with reductions iterates over rows: kept axes, then reduced axes that all its reductions share.
+// A body with reductions iterates over rows: kept axes, then reduced axes that all its reductions share. A sum over
+// where(iota == t, x, 0) is no reduction but the element of x that t picks.
 // The schedule prices the program's accesses, and the expression emitter turns its steps into code: both read the same
 // one.
 
@@ -37,6 +38,7 @@ struct ProgramStep {
     kPointwise,  // `node` applied to operands
     kSelect,     // operands[i] for the first choices[i] that holds, else the last operand
     kReduced,    // result `result` of reduction `reduction`
+    kPicked,     // operands[1] where the integer operands[0] is from 0 to below `index`, else 0
   };
   Kind kind;
   DType dtype = DType::kF32;
@@ -48,6 +50,9 @@ struct ProgramStep {
   Guard guard;
   std::vector<Guard> choices;
   int reduction = -1, result = 0;
+  // kLoad: a symbol of the index that is no axis but the value of operands[0], an integer, or 0 where that is too small
+  // or too large; "" where there is none.
+  std::string picked;
 
   bool uses_kept = false, uses_reduced = false;  // depends on a kept, a reduced axis
   int stage = 0;                                 // reductions of lower stages come first

@@ -47,7 +47,8 @@ class ReductionKernel {
 
   std::unique_ptr<llvm::Module> build() {
     place_thread();
-    if (!s_.looped) frames_ = make_frames(lane_);
+    const bool exact = steps_per_row(p_, s_).is_constant(turn());
+    if (!s_.looped) frames_ = make_frames(lane_, exact ? nullptr : steps_);
     for (int stage = 0; stage < p_.stages(); ++stage) reduce_stage(stage);
     if (s_.split > 1) {
       finish_split();
@@ -108,21 +109,44 @@ class ReductionKernel {
 
   Reg both(Reg a, Reg b) { return !a ? b : !b ? a : ir_.CreateAnd(a, b); }
 
-  // This thread's `vectors` fragments from step `first` on, a row's threads apart; those from `end` on are not there.
-  std::vector<Frame> make_frames(Reg first, Reg end = nullptr) {
-    const int64_t turn = int64_t{s_.threads} * s_.vectors;
-    const Expr steps = steps_per_row(p_, s_);
-    const bool exact = s_.looped ? p_.space.table().is_divisible(steps, turn) : steps.is_constant(turn);
+  // This thread's `vectors` fragments from step `first` on, a row's threads apart; those from `end` on (null: none of
+  // them) are not there.
+  std::vector<Frame> make_frames(Reg first, Reg end) {
     std::vector<Frame> frames;
     present_.clear();
     for (int v = 0; v < s_.vectors; ++v) {
       const Reg step = ir_.CreateAdd(first, k_.index(int64_t{v} * s_.threads));
-      present_.push_back(exact ? nullptr : ir_.CreateICmpULT(step, end ? end : steps_));
+      present_.push_back(end ? ir_.CreateICmpULT(step, end) : nullptr);
       KernelBuilder::Bindings axes = row_frame_.axes;
       spread(step, p_.reduced(), axes);
       frames.push_back(emit_.frame(axes, axis_, s_.vec, both(row_exists_, present_.back())));
     }
     return frames;
+  }
+
+  // Steps of the row that its threads take at once.
+  int64_t turn() const { return int64_t{s_.threads} * s_.vectors; }
+
+  // Goes over the steps from `first` to `end` a turn at a time; turns in which this thread has all its vectors come
+  // without conditions.
+  Regs loop_over_row(Reg first, Reg end, const Regs& carried,
+                     const std::function<Regs(std::vector<Frame>&, const Regs&)>& body) {
+    const bool exact = p_.space.table().is_divisible(steps_per_row(p_, s_), turn());
+    const Reg behind = k_.index(int64_t{s_.threads} * (s_.vectors - 1));  // from a thread's first to its last vector
+    const Reg whole_end = exact ? end : ir_.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, end, behind);
+    Reg rest = nullptr;
+    const Regs whole = k_.loop(
+        first, whole_end, k_.index(turn()), carried,
+        [&](Reg step, const Regs& now) {
+          std::vector<Frame> frames = make_frames(step, nullptr);
+          return body(frames, now);
+        },
+        &rest);
+    if (exact) return whole;
+    return k_.loop(rest, end, k_.index(turn()), whole, [&](Reg step, const Regs& now) {
+      std::vector<Frame> frames = make_frames(step, s_.vectors > 1 ? end : nullptr);
+      return body(frames, now);
+    });
   }
 
   // ---- values of the row
@@ -165,7 +189,7 @@ class ReductionKernel {
     roots.reserve(mine.size());
     for (int r : mine) roots.push_back(reducers_[r].input());
     prepare_row(roots);
-    std::vector<States> states = s_.looped ? reduce_loop(mine, roots) : reduce_frames(frames_, mine, roots);
+    std::vector<States> states = s_.looped ? reduce_loop(mine, roots) : reduce_frames(mine, roots);
     for (size_t i = 0; i < mine.size(); ++i) {
       const Reducer& reducer = reducers_[mine[i]];
       k_.set_line(k_.line_of(reducer.reduction().node));
@@ -179,28 +203,40 @@ class ReductionKernel {
     }
   }
 
-  // One state a reduction from the elements of some frames.
-  std::vector<States> reduce_frames(std::vector<Frame>& frames, const std::vector<int>& mine,
-                                    const std::vector<int>& roots) {
-    lend_row(frames);
-    emit_.load_ahead(frames, roots);
+  // One state a reduction from the elements in registers.
+  std::vector<States> reduce_frames(const std::vector<int>& mine, const std::vector<int>& roots) {
+    lend_row(frames_);
+    emit_.load_ahead(frames_, roots);
     std::vector<States> states;
     for (int r : mine) {
-      if (reducers_[r].is_welford() && !s_.looped) {
-        for (Frame& frame : frames) emit_.value(frame, reducers_[r].input());
+      if (reducers_[r].is_welford()) {
+        for (Frame& frame : frames_) emit_.value(frame, reducers_[r].input());
         states.emplace_back();
         continue;
       }
-      const int groups = lanes_kept();
       States of_groups;
-      for (int g = 0; g < groups; ++g) {
-        const std::vector<Reducer::Element> elements = elements_of(reducers_[r], frames, g);
+      for (int g = 0; g < lanes_kept(); ++g) {
+        const std::vector<Reducer::Element> elements = elements_of(reducers_[r], frames_, g);
         k_.set_line(k_.line_of(reducers_[r].reduction().node));
         of_groups.push_back(reducers_[r].of_elements(elements));
       }
       states.push_back(of_groups);
     }
     return states;
+  }
+
+  // States joined with the elements of some frames.
+  States extend(const Reducer& reducer, const States& states, std::vector<Frame>& frames) {
+    std::vector<std::vector<Reducer::Element>> elements(lanes_kept());
+    for (int g = 0; g < lanes_kept(); ++g) elements[g] = elements_of(reducer, frames, g);
+    k_.set_line(k_.line_of(reducer.reduction().node));
+    States result;
+    if (reducer.is_welford()) {  // parts are shared between lanes
+      for (int g = 0; g < lanes_kept(); ++g) result.push_back(reducer.of_elements(elements[g]));
+      return join_groups(reducer, states, result);
+    }
+    for (int g = 0; g < lanes_kept(); ++g) result.push_back(reducer.extend(states[g], elements[g]));
+    return result;
   }
 
   // Elements of one row among a thread's frames: all lanes, or with columns lane g.
@@ -227,25 +263,22 @@ class ReductionKernel {
         carried.insert(carried.end(), none.begin(), none.end());
       }
     }
-    const int64_t turn = int64_t{s_.threads} * s_.vectors;
     Reg first = lane_, end = steps_;
     if (s_.split > 1) {
       // This block's share: whole turns, so that only the row's end is partial.
-      const Reg turns = ir_.CreateUDiv(ir_.CreateAdd(steps_, k_.index(turn * s_.split - 1)), k_.index(turn * s_.split));
-      const Reg share = ir_.CreateMul(turns, k_.index(turn));
+      const Reg turns =
+          ir_.CreateUDiv(ir_.CreateAdd(steps_, k_.index(turn() * s_.split - 1)), k_.index(turn() * s_.split));
+      const Reg share = ir_.CreateMul(turns, k_.index(turn()));
       const Reg begin = ir_.CreateMul(k_.block(1), share);
       first = ir_.CreateAdd(begin, lane_);
       end = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, ir_.CreateAdd(begin, share), steps_);
     }
-    const Regs last = k_.loop(first, end, k_.index(turn), carried, [&](Reg step, Regs now) {
-      std::vector<Frame> frames = make_frames(step, end);
-      const std::vector<States> more = reduce_frames(frames, mine, roots);
+    const Regs last = loop_over_row(first, end, carried, [&](std::vector<Frame>& frames, const Regs& now) {
+      lend_row(frames);
+      emit_.load_ahead(frames, roots);
       Regs next;
       size_t at = 0;
-      for (size_t i = 0; i < mine.size(); ++i) {
-        const Reducer& reducer = reducers_[mine[i]];
-        append(next, join_groups(reducer, take_states(reducer, now, at), more[i]));
-      }
+      for (int r : mine) append(next, extend(reducers_[r], take_states(reducers_[r], now, at), frames));
       return next;
     });
     std::vector<States> states;
@@ -457,8 +490,7 @@ class ReductionKernel {
       store_frames(frames_, roots);
       return;
     }
-    k_.loop(lane_, steps_, k_.index(int64_t{s_.threads} * s_.vectors), {}, [&](Reg step, Regs) {
-      std::vector<Frame> frames = make_frames(step);
+    loop_over_row(lane_, steps_, {}, [&](std::vector<Frame>& frames, const Regs&) {
       store_frames(frames, roots);
       return Regs{};
     });

@@ -265,5 +265,61 @@ TEST(Reduction, RandomShapes) {
   }
 }
 
+// Cross-entropy's loss of a row: one pass over the row, and one element that the target picks.
+TEST(Reduction, PicksAnElementWithoutAPass) {
+  const KernelRunner loss(R"(
+graph @k(%0: bf16[s0, 20000], %1: i64[s0]) -> f32[s0]
+  symbols (s0 = 4096 in [1, 100000])
+{
+  %2 = iota dtype i64 shape [s0, 20000] dim 1
+  %3 = unsqueeze %1 dims [1]
+  %4 = expand %3 shape [s0, 20000]
+  %5 = eq %2, %4
+  %6 = cast %0 to f32
+  %7 = max %6 dims [1] keepdim true
+  %8 = expand %7 shape [s0, 20000]
+  %9 = sub %6, %8
+  %10 = exp %9
+  %11 = sum %10 dims [1] keepdim true
+  %12 = log %11
+  %13 = expand %12 shape [s0, 20000]
+  %14 = sub %9, %13
+  %15 = constant dtype f32 value 0.0
+  %16 = where %5, %14, %15
+  %17 = sum %16 dims [1] keepdim false
+  return %17
+}
+)");
+  std::vector<InterpValue> inputs = random_inputs(loss.body, {{"s0", 5}}, 1);
+  HostTensor targets = inputs[1].tensor();
+  targets.ints = {0, 19999, 777, -100, 20000};  // the last two pick nothing
+  inputs[1] = InterpValue::tensor(targets);
+  loss.check({{"s0", 5}}, inputs, {1e-5, 1e-4});
+  const KernelRunner::Run run = loss.run(loss.proposal.candidates.at(0).schedule, {{"s0", 5}}, inputs, 0);
+  EXPECT_LT(run.counters.total.global_load.bytes, 5 * 20000 * 2 + 1000u);
+  EXPECT_EQ(run.outputs[0].floats[3], 0);
+}
+
+// Turns in which a thread has all its vectors are free of conditions: the instructions an element show it.
+TEST(Reduction, LongRowsTakeFewInstructions) {
+  const KernelRunner sum(R"(
+graph @k(%0: bf16[s0, 100008]) -> f32[s0]
+  symbols (s0 = 4096 in [1, 100000])
+{
+  %1 = cast %0 to f32
+  %2 = max %1 dims [1] keepdim true
+  %3 = expand %2 shape [s0, 100008]
+  %4 = sub %1, %3
+  %5 = exp %4
+  %6 = sum %5 dims [1] keepdim false
+  return %6
+}
+)");
+  const auto inputs = random_inputs(sum.body, {{"s0", 1}}, 1);
+  sum.check({{"s0", 1}}, inputs, kSums);
+  const KernelRunner::Run run = sum.run(sum.proposal.candidates.at(0).schedule, {{"s0", 1}}, inputs, 0);
+  EXPECT_LT(static_cast<double>(run.counters.total.lane_instructions), 12.0 * 100008);
+}
+
 }  // namespace
 }  // namespace tilewright
