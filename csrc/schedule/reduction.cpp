@@ -113,9 +113,11 @@ void choose_rows(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   }
 }
 
-void choose_columns(const Facts& f, ReductionParams& s) {
+void choose_columns(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   const int64_t fragments = ceil_quotient(f.rows, s.vec);
   s.rows = static_cast<int>(std::min<int64_t>(32, ceil_power(fragments)));
+  // Where these are few blocks narrow ones, of a line of memory, so that fewer partial results meet in each.
+  if (ceil_quotient(fragments, s.rows) < gpu.sms) s.rows = std::min(s.rows, 8);
   s.threads = static_cast<int>(std::min<int64_t>({256 / s.rows, 32, ceil_power(f.length)}));
   while (s.rows * s.threads < 32) s.rows *= 2;
   const int64_t share = ceil_quotient(f.length, s.threads);
@@ -128,7 +130,9 @@ void choose_split(const Facts& f, const GpuFacts& gpu, ReductionParams& s) {
   if (!f.splits) return;
   const int64_t lanes = s.columns ? s.vec : 1;
   const int64_t blocks = ceil_quotient(ceil_quotient(f.rows, lanes), s.rows);
-  const int64_t wanted = int64_t{gpu.sms > 0 ? gpu.sms : 1} * std::max(1, 1024 / (s.threads * s.rows));
+  // As many threads as an SM holds: loads of some wait while others add. Columns keep more in registers.
+  const int threads_per_sm = s.columns ? 1024 : 2048;
+  const int64_t wanted = int64_t{gpu.sms > 0 ? gpu.sms : 1} * std::max(1, threads_per_sm / (s.threads * s.rows));
   if (blocks * 2 > wanted) return;
   const int64_t steps = s.columns ? f.length : ceil_quotient(f.length, s.vec);
   const int64_t turn = int64_t{s.threads} * s.vectors;
@@ -166,7 +170,7 @@ std::optional<Choice> with_vectors(const ElementProgram& p, const Context& ctx, 
     if (!table.is_divisible(size, vec) && std::find(all.begin(), all.end(), fact) == all.end()) all.push_back(fact);
   }
   const Facts facts = facts_of(p);
-  columns ? choose_columns(facts, c.params) : choose_rows(facts, ctx.gpu, c.params);
+  columns ? choose_columns(facts, ctx.gpu, c.params) : choose_rows(facts, ctx.gpu, c.params);
   choose_split(facts, ctx.gpu, c.params);
   // Measured: saves a tenth of the time of reading up to some 256 MB once, and costs beyond.
   c.params.stream =

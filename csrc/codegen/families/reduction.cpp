@@ -381,31 +381,35 @@ class ReductionKernel {
       for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], at, states[g][i]);
     }
     k_.barrier();
+    auto slot = [&](int g, Reg thread) {
+      const Reg own = ir_.CreateAdd(side_, ir_.CreateMul(thread, k_.index(s_.rows)));
+      return ir_.CreateAdd(own, k_.index(int64_t{g} * s_.threads * s_.rows));
+    };
     auto left_by = [&](Reg thread) {
       States others = states;
-      const Reg own = ir_.CreateAdd(side_, ir_.CreateMul(thread, k_.index(s_.rows)));
       for (int g = 0; g < groups; ++g) {
-        const Reg at = ir_.CreateAdd(own, k_.index(int64_t{g} * s_.threads * s_.rows));
         for (size_t i = 0; i < arrays.size(); ++i) {
-          others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), at);
+          others[g][i] = k_.load_shared(arrays[i], states[g][i]->getType(), slot(g, thread));
         }
       }
       return others;
     };
-    States all = left_by(k_.index(0));
-    if (s_.threads <= 8) {
-      for (int t = 1; t < s_.threads; ++t) all = join(all, left_by(k_.index(t)));
-      states = all;
-      return;
+    // Half of the threads that are left join what the other half left; whole warps drop out.
+    for (int half = s_.threads / 2; half > 0; half /= 2) {
+      const Reg joins = ir_.CreateICmpULT(lane_, k_.index(half));
+      const Regs joined = k_.if_else_zero(joins, [&] {
+        const States both = join(states, left_by(ir_.CreateAdd(lane_, k_.index(half))));
+        for (int g = 0; g < groups; ++g) {
+          for (size_t i = 0; i < arrays.size(); ++i) k_.store_shared(arrays[i], slot(g, lane_), both[g][i]);
+        }
+        Regs flat;
+        append(flat, both);
+        return flat;
+      });
+      states = unflatten(joined, states);
+      k_.barrier();
     }
-    Regs flat;
-    append(flat, all);
-    flat = k_.loop(k_.index(1), k_.index(s_.threads), k_.index(1), flat, [&](Reg thread, Regs now) {
-      Regs next;
-      append(next, join(unflatten(now, states), left_by(thread)));
-      return next;
-    });
-    states = unflatten(flat, states);
+    states = left_by(k_.index(0));
   }
 
   static States unflatten(const Regs& flat, const States& like) {
