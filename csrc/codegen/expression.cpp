@@ -124,38 +124,57 @@ Regs ExpressionEmitter::make_picked(const Frame& frame, const ProgramStep& step)
   return values;
 }
 
+LaneAccess ExpressionEmitter::access_of(const Frame& frame, const Expr& index, const Guard& guard, DType dtype) const {
+  if (!is_aligned_ || frame.lanes == 1 || !p_.space.depends_on(index, frame.lane_axis))
+    return lane_access(p_, index, guard, frame.lane_axis, frame.lanes, dtype, alignment_);
+  LaneAccess access;
+  if (is_aligned_(index)) {
+    access.kind = LaneAccess::Kind::kVector;
+    access.width = static_cast<int>(std::min<int64_t>(frame.lanes, 16 / bytes(dtype)));
+  } else {
+    access.kind = LaneAccess::Kind::kStrided;
+    access.stride = *p_.space.coefficient(index, frame.lane_axis)->constant();
+  }
+  return access;
+}
+
+// All lanes of a load whose guard, if any, holds for all of them.
+Regs ExpressionEmitter::load_lanes(const Frame& frame, const ProgramStep& step, const LaneAccess& access) {
+  Regs values;
+  const Reg base = k_.input(step.parameter), first = index(frame, step.index, 0);
+  const bool vector = access.kind == LaneAccess::Kind::kVector;
+  const bool near = vector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
+  const int width = vector ? access.width : 1;
+  for (int lane = 0; lane < frame.lanes; lane += width) {
+    const Regs part = near ? k_.load(base, first, vector ? lane : access.stride * lane, step.dtype, width, streamed_)
+                           : k_.load(base, index(frame, step.index, lane), 0, step.dtype, width);
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  return values;
+}
+
 Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
   if (!step.picked.empty()) return make_picked_load(frame, step);
-  const LaneAccess access =
-      lane_access(p_, step.index, step.guard, frame.lane_axis, frame.lanes, step.dtype, alignment_);
-  const Reg base = k_.input(step.parameter);
+  const LaneAccess access = access_of(frame, step.index, step.guard, step.dtype);
   auto guarded = [&](int lane, const std::function<Regs()>& load) {
     return k_.if_else_zero(with_mask(frame, holds(frame, step.guard, lane)), load);
   };
-  if (access.kind == LaneAccess::Kind::kUniform) {
-    return guarded(0, [&] { return k_.load(base, index(frame, step.index, 0), 0, step.dtype, 1); });
-  }
-  if (uniform_guard(p_, step.guard, frame.lane_axis, frame.lanes)) {
-    return guarded(0, [&] {
-      Regs values;
-      const Reg first = index(frame, step.index, 0);
-      const int width = access.kind == LaneAccess::Kind::kVector ? access.width : 1;
-      for (int lane = 0; lane < frame.lanes; lane += width) {
-        const bool near = access.kind == LaneAccess::Kind::kVector ||
-                          (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
-        const int64_t distance = access.kind == LaneAccess::Kind::kVector ? lane : access.stride * lane;
-        const Regs part = near ? k_.load(base, first, distance, step.dtype, width, streamed_)
-                               : k_.load(base, index(frame, step.index, lane), 0, step.dtype, width);
-        values.insert(values.end(), part.begin(), part.end());
-      }
-      return values;
-    });
-  }
-  Regs values;
-  for (int lane = 0; lane < frame.lanes; ++lane) {
-    values.push_back(guarded(lane, [&] { return k_.load(base, index(frame, step.index, lane), 0, step.dtype, 1); })[0]);
-  }
-  return values;
+  auto one = [&](int lane) {
+    return k_.load(k_.input(step.parameter), index(frame, step.index, lane), 0, step.dtype, 1);
+  };
+  if (access.kind == LaneAccess::Kind::kUniform) return guarded(0, [&] { return one(0); });
+  auto element_by_element = [&](bool may_be_outside) {
+    Regs values;
+    for (int lane = 0; lane < frame.lanes; ++lane) {
+      auto load = [&] { return one(lane); };
+      values.push_back(may_be_outside ? k_.if_else_zero(frame.lane_exists[lane], load)[0] : guarded(lane, load)[0]);
+    }
+    return values;
+  };
+  if (!is_aligned_ && !uniform_guard(p_, step.guard, frame.lane_axis, frame.lanes)) return element_by_element(false);
+  auto all = [&] { return load_lanes(frame, step, access); };
+  if (!frame.whole) return guarded(0, all);
+  return guarded(0, [&] { return k_.if_else(frame.whole, all, [&] { return element_by_element(true); }); });
 }
 
 // A parameter that is passed by value, widened to 64 bits.
@@ -258,30 +277,48 @@ void ExpressionEmitter::values_sharing(std::vector<Frame>& frames, const std::ve
   }
 }
 
+void ExpressionEmitter::store_lanes(const Frame& frame, const ProgramStore& store, const LaneAccess& access,
+                                    const Regs& values) {
+  const Reg base = k_.output(store.output), first = index(frame, store.index, 0);
+  const bool vector = access.kind == LaneAccess::Kind::kVector;
+  const bool near = vector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
+  const int width = vector ? access.width : 1;
+  for (int lane = 0; lane < frame.lanes; lane += width) {
+    const Regs part(values.begin() + lane, values.begin() + lane + width);
+    if (near) {
+      k_.store(base, first, vector ? lane : access.stride * lane, store.dtype, part);
+    } else {
+      k_.store(base, index(frame, store.index, lane), 0, store.dtype, part);
+    }
+  }
+}
+
 void ExpressionEmitter::store(Frame& frame, const ProgramStore& store) {
   Regs values = value(frame, store.step);
   k_.set_line(k_.return_line());
   auto masked = [&](const std::function<void()>& write) { frame.mask ? k_.if_then(frame.mask, write) : write(); };
-  const Reg base = k_.output(store.output);
-  const LaneAccess access = lane_access(p_, store.index, {}, frame.lane_axis, frame.lanes, store.dtype, alignment_);
+  const LaneAccess access = access_of(frame, store.index, {}, store.dtype);
+  auto one = [&](int lane) {
+    k_.store(k_.output(store.output), index(frame, store.index, lane), 0, store.dtype, {values[lane]});
+  };
   if (access.kind == LaneAccess::Kind::kUniform) {
-    masked([&] { k_.store(base, index(frame, store.index, 0), 0, store.dtype, {values[0]}); });
+    masked([&] { one(0); });
     return;
   }
   if (values.size() == 1) values.assign(frame.lanes, values[0]);
   masked([&] {
-    const bool vector = access.kind == LaneAccess::Kind::kVector;
-    const bool near = vector || (access.kind == LaneAccess::Kind::kStrided && access.stride >= 0);
-    const int width = vector ? access.width : 1;
-    const Reg first = index(frame, store.index, 0);
-    for (int lane = 0; lane < frame.lanes; lane += width) {
-      const Regs part(values.begin() + lane, values.begin() + lane + width);
-      if (near) {
-        k_.store(base, first, vector ? lane : access.stride * lane, store.dtype, part);
-      } else {
-        k_.store(base, index(frame, store.index, lane), 0, store.dtype, part);
-      }
+    if (!frame.whole) {
+      store_lanes(frame, store, access, values);
+      return;
     }
+    auto all = [&] {
+      store_lanes(frame, store, access, values);
+      return Regs{};
+    };
+    k_.if_else(frame.whole, all, [&] {
+      for (int lane = 0; lane < frame.lanes; ++lane) k_.if_then(frame.lane_exists[lane], [&] { one(lane); });
+      return Regs{};
+    });
   });
 }
 

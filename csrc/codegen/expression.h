@@ -17,6 +17,9 @@ struct Frame {
   std::string lane_axis;         // "": a single element
   int lanes = 1;
   Reg mask = nullptr;  // where it does not hold, nothing is read and values mean nothing; null: holds
+  // Of vectors that may lie partly outside: whether each lane is inside (empty: they are), and whether all are.
+  Regs lane_exists;
+  Reg whole = nullptr;
   // Values of the program's steps so far: empty, one for all lanes, or one a lane. What a step has computed must
   // dominate its later uses.
   std::vector<Regs> values;
@@ -29,6 +32,9 @@ class ExpressionEmitter {
   ExpressionEmitter(KernelBuilder& k, const ElementProgram& program, int64_t alignment)
       : k_(k), p_(program), alignment_(alignment), forms_(forms_of(program)) {}
 
+  // The lane axis starts at a multiple of the lanes before or behind which memory is aligned: an access for which
+  // `is_aligned` holds is one of vectors, any other one of single elements.
+  void shift_vectors(std::function<bool(const Expr&)> is_aligned) { is_aligned_ = std::move(is_aligned); }
   // Loads bypass the first-level cache: for data that is read once and never written.
   void stream_loads() { streamed_ = true; }
 
@@ -51,6 +57,9 @@ class ExpressionEmitter {
  private:
   Regs make(Frame& frame, const ProgramStep& step);
   Regs make_load(Frame& frame, const ProgramStep& step);
+  LaneAccess access_of(const Frame& frame, const Expr& index, const Guard& guard, DType dtype) const;
+  Regs load_lanes(const Frame& frame, const ProgramStep& step, const LaneAccess& access);
+  void store_lanes(const Frame& frame, const ProgramStore& store, const LaneAccess& access, const Regs& values);
   Regs make_picked_load(const Frame& frame, const ProgramStep& step);
   Regs make_picked(const Frame& frame, const ProgramStep& step);
   Regs make_scalar(const ProgramStep& step);
@@ -65,6 +74,7 @@ class ExpressionEmitter {
   int64_t alignment_;
   std::vector<Form> forms_;  // of the steps
   bool streamed_ = false;
+  std::function<bool(const Expr&)> is_aligned_;
 };
 
 }  // namespace tilewright

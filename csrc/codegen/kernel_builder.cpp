@@ -370,6 +370,28 @@ Regs KernelBuilder::if_else_zero(Reg condition, const std::function<Regs()>& the
   return values;
 }
 
+Regs KernelBuilder::if_else(Reg condition, const std::function<Regs()>& then, const std::function<Regs()>& otherwise) {
+  llvm::BasicBlock *yes = new_block("then"), *no = new_block("else"), *after = new_block("after");
+  ir_.CreateCondBr(condition, yes, no);
+  ir_.SetInsertPoint(yes);
+  const Regs on_yes = then();
+  yes = ir_.GetInsertBlock();
+  ir_.CreateBr(after);
+  ir_.SetInsertPoint(no);
+  const Regs on_no = otherwise();
+  no = ir_.GetInsertBlock();
+  ir_.CreateBr(after);
+  ir_.SetInsertPoint(after);
+  Regs values;
+  for (size_t i = 0; i < on_yes.size(); ++i) {
+    auto* phi = ir_.CreatePHI(on_yes[i]->getType(), 2);
+    phi->addIncoming(on_yes[i], yes);
+    phi->addIncoming(on_no[i], no);
+    values.push_back(phi);
+  }
+  return values;
+}
+
 void KernelBuilder::if_then(Reg condition, const std::function<void()>& then) {
   if_else_zero(condition, [&] {
     then();

@@ -67,6 +67,7 @@ class KernelBuilder {
   // ---- control
   // Runs `then` where the condition holds; the values that it returns, else zeros of the same types.
   Regs if_else_zero(Reg condition, const std::function<Regs()>& then);
+  Regs if_else(Reg condition, const std::function<Regs()>& then, const std::function<Regs()>& otherwise);
   void if_then(Reg condition, const std::function<void()>& then);
   // for (i = first; i < end; i += step) with values carried from one turn to the next; returns the last ones.
   // `last_i`: becomes the i at which it ended.

@@ -182,6 +182,34 @@ std::optional<Choice> with_vectors(const ElementProgram& p, const Context& ctx, 
   return c;
 }
 
+// Vectors where memory is aligned, in rows that are not.
+std::optional<Choice> with_shifted_vectors(const ElementProgram& p, const Context& ctx, int vec) {
+  const std::optional<Expr> start = row_start(p);
+  Facts facts = facts_of(p);
+  if (!start || vec < 2 || facts.length < 8 * vec) return std::nullopt;
+  Choice c;
+  c.params.vec = vec;
+  c.params.shift = true;
+  auto align = [&](const Expr& index, DType dtype) {
+    if (lies_alike(p, index, *start, vec))
+      c.params.align = std::max(c.params.align, std::min<int64_t>(16, vec * bytes(dtype)));
+  };
+  for (const ProgramStep& s : p.steps) {
+    if (s.kind == Kind::kLoad) align(s.index, s.dtype);
+  }
+  for (const ProgramStore& s : p.stores) align(s.index, s.dtype);
+  c.condition.pointer_alignment = c.params.align;
+  facts.length += vec - 1;
+  choose_rows(facts, ctx.gpu, c.params);
+  choose_split(facts, ctx.gpu, c.params);
+  if (!c.params.looped) {
+    const int64_t capacity = int64_t{c.params.threads} * c.params.vectors * vec - (vec - 1);
+    if (p.space.table().range(p.row_length()).upper > capacity)
+      c.condition.at_most.emplace_back(p.row_length(), capacity);
+  }
+  return c;
+}
+
 // Any row, any alignment.
 ReductionParams general(const ElementProgram& p, const Context& ctx, bool columns) {
   ReductionParams s = with_vectors(p, ctx, columns, 1)->params;
@@ -273,21 +301,24 @@ ReductionParams ReductionParams::of(const Schedule& s) {
   p.index_bits = static_cast<int>(s.param("index_bits"));
   p.align = s.param("align");
   p.stream = s.param("stream") != 0;
+  p.shift = std::find(s.params.begin(), s.params.end(), std::pair<std::string, int64_t>("shift", 1)) != s.params.end();
   return p;
 }
 
 Schedule ReductionParams::schedule() const {
-  return {"reduction",
-          {{"columns", columns},
-           {"vec", vec},
-           {"threads", threads},
-           {"rows", rows},
-           {"vectors", vectors},
-           {"looped", looped},
-           {"split", split},
-           {"index_bits", index_bits},
-           {"align", align},
-           {"stream", stream}}};
+  Schedule s{"reduction",
+             {{"columns", columns},
+              {"vec", vec},
+              {"threads", threads},
+              {"rows", rows},
+              {"vectors", vectors},
+              {"looped", looped},
+              {"split", split},
+              {"index_bits", index_bits},
+              {"align", align},
+              {"stream", stream}}};
+  if (shift) s.params.emplace_back("shift", 1);
+  return s;
 }
 
 std::string vector_axis(const ElementProgram& p, bool columns) {
@@ -308,9 +339,49 @@ Expr row_count(const ElementProgram& p, const ReductionParams& s) {
 Expr steps_per_row(const ElementProgram& p, const ReductionParams& s) {
   Expr count = 1;
   const std::string axis = vector_axis(p, s.columns);
+  if (s.shift) return ceildiv(p.space.size(axis) + (s.vec - 1), s.vec);
   for (const ProgramAxis& a : p.reduced())
     count = count * (!s.columns && a.symbol == axis ? p.space.div(a.size, s.vec) : a.size);
   return count;
+}
+
+bool lies_alike(const ElementProgram& p, const Expr& index, const Expr& start, int vec) {
+  const std::string axis = vector_axis(p, /*columns=*/false);
+  const std::optional<Expr> factor = p.space.coefficient(index, axis);
+  return factor && factor->is_constant(1) && p.space.table().is_divisible(index - Expr::symbol(axis) - start, vec);
+}
+
+std::optional<Expr> row_start(const ElementProgram& p) {
+  if (p.reduced().size() != 1) return std::nullopt;
+  const std::string axis = vector_axis(p, /*columns=*/false);
+  const auto is_plain = [&](const Expr& index) {
+    const std::optional<Expr> factor = p.space.coefficient(index, axis);
+    return factor && factor->constant();
+  };
+  const auto is_free = [&](const Guard& guard) {
+    return std::none_of(guard.begin(), guard.end(), [&](const Bound& b) { return p.space.depends_on(b.index, axis); });
+  };
+  std::optional<Expr> start;
+  double most = 0;
+  for (const ProgramStep& s : p.steps) {
+    if (!is_plain(s.index) || !is_free(s.guard) || !std::all_of(s.choices.begin(), s.choices.end(), is_free))
+      return std::nullopt;
+    if (s.kind != Kind::kLoad || !p.space.coefficient(s.index, axis)->is_constant(1)) continue;
+    double moved = static_cast<double>(bytes(s.dtype));
+    for (const ProgramAxis& a : p.axes) {
+      if (p.space.depends_on(s.index, a.symbol)) moved *= static_cast<double>(p.space.table().hint(a.size));
+    }
+    if (moved <= most) continue;
+    most = moved;
+    start = s.index - Expr::symbol(axis);
+  }
+  for (const ProgramStore& s : p.stores) {
+    if (!is_plain(s.index)) return std::nullopt;
+  }
+  for (const ProgramReduction& r : p.reductions) {
+    if (!is_plain(r.position)) return std::nullopt;
+  }
+  return start;
 }
 
 ElementProgram program_for(const ElementProgram& p, const ReductionParams& s) {
@@ -363,9 +434,13 @@ Proposal propose_reduction(const ElementProgram& p, const Context& ctx) {
   };
   const bool columns = prefers_columns(p);
   // Columns keep a state a lane.
-  const int most = columns ? 8 : 16;
-  for (int vec = std::min(most, preferred_lanes(p, vector_axis(p, columns))); vec >= 1; vec /= 2) {
-    const std::optional<Choice> c = with_vectors(p, ctx, columns, vec);
+  const int most = std::min(columns ? 8 : 16, preferred_lanes(p, vector_axis(p, columns)));
+  for (int vec = most; vec >= 1; vec /= 2) {
+    std::optional<Choice> c = with_vectors(p, ctx, columns, vec);
+    // Rows of an odd length: the widest vectors, shifted, rather than ones of a fourth of that or less.
+    if (!columns && vec <= most / 4) {
+      if (auto shifted = with_shifted_vectors(p, ctx, most)) c = shifted;
+    }
     if (!c) continue;
     offer(c->params, c->condition, range.hint_32bit);
     break;

@@ -43,6 +43,10 @@ class ReductionKernel {
         axis_(vector_axis(p_, s_.columns)) {
     for (const ProgramReduction& r : p_.reductions) reducers_.emplace_back(k_, p_, r);
     if (s_.stream) emit_.stream_loads();
+    if (s_.shift) {
+      start_ = row_start(p_).value();
+      emit_.shift_vectors([this](const Expr& index) { return lies_alike(p_, index, start_, s_.vec); });
+    }
   }
 
   std::unique_ptr<llvm::Module> build() {
@@ -80,6 +84,7 @@ class ReductionKernel {
     if (!p_.space.table().is_divisible(rows, s_.rows)) row_exists_ = ir_.CreateICmpULT(row_, rows_);
     steps_ = size(steps_per_row(p_, s_));
     row_frame_ = emit_.frame(kept_axes(), s_.columns ? axis_ : "", lanes_kept(), row_exists_);
+    if (s_.shift) shift_ = ir_.CreateAnd(emit_.index(row_frame_, start_, 0), k_.index(s_.vec - 1));
   }
 
   Reg size(const Expr& e) {
@@ -119,7 +124,9 @@ class ReductionKernel {
       present_.push_back(end ? ir_.CreateICmpULT(step, end) : nullptr);
       KernelBuilder::Bindings axes = row_frame_.axes;
       spread(step, p_.reduced(), axes);
+      if (s_.shift) axes[axis_] = ir_.CreateSub(axes[axis_], shift_);
       frames.push_back(emit_.frame(axes, axis_, s_.vec, both(row_exists_, present_.back())));
+      if (s_.shift) find_lanes(frames.back());
     }
     return frames;
   }
@@ -131,6 +138,12 @@ class ReductionKernel {
   // without conditions.
   Regs loop_over_row(Reg first, Reg end, const Regs& carried,
                      const std::function<Regs(std::vector<Frame>&, const Regs&)>& body) {
+    if (s_.shift) {
+      return k_.loop(first, end, k_.index(turn()), carried, [&](Reg step, const Regs& now) {
+        std::vector<Frame> frames = make_frames(step, end);
+        return body(frames, now);
+      });
+    }
     const bool exact = p_.space.table().is_divisible(steps_per_row(p_, s_), turn());
     const Reg behind = k_.index(int64_t{s_.threads} * (s_.vectors - 1));  // from a thread's first to its last vector
     const Reg whole_end = exact ? end : ir_.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, end, behind);
@@ -147,6 +160,16 @@ class ReductionKernel {
       std::vector<Frame> frames = make_frames(step, s_.vectors > 1 ? end : nullptr);
       return body(frames, now);
     });
+  }
+
+  // Which lanes lie in the row.
+  void find_lanes(Frame& frame) {
+    const Reg length = size(p_.row_length()), first = frame.axes.at(axis_);
+    for (int lane = 0; lane < frame.lanes; ++lane) {
+      const Reg inside = ir_.CreateICmpULT(ir_.CreateAdd(first, k_.index(lane)), length);  // below 0 is far above
+      frame.lane_exists.push_back(both(inside, present_.back()));
+    }
+    frame.whole = ir_.CreateAnd(frame.lane_exists.front(), frame.lane_exists.back());
   }
 
   // ---- values of the row
@@ -248,7 +271,7 @@ class ReductionKernel {
         Reducer::Element e;
         e.value = emit_.lane_value(frames[v], reducer.input(), lane);
         if (reducer.needs_position()) e.position = emit_.index(frames[v], r.position, lane);
-        e.present = present_[v];
+        e.present = s_.shift ? frames[v].lane_exists[lane] : present_[v];
         elements.push_back(e);
       }
     }
@@ -628,6 +651,8 @@ class ReductionKernel {
 
   Reg lane_ = nullptr, side_ = nullptr, row_ = nullptr, rows_ = nullptr, steps_ = nullptr;
   Reg row_exists_ = nullptr;  // null: always
+  Expr start_ = 0;            // with `shift`: where the row starts in memory, and by how much not at a vector
+  Reg shift_ = nullptr;
   Frame row_frame_;
   std::vector<Frame> frames_;
   std::vector<Reg> present_;          // whether each of the frames made last lies in the row; null: always

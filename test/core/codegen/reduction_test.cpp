@@ -321,5 +321,64 @@ graph @k(%0: bf16[s0, 100008]) -> f32[s0]
   EXPECT_LT(static_cast<double>(run.counters.total.lane_instructions), 12.0 * 100008);
 }
 
+// Rows that start anywhere: vectors lie where memory is aligned, so that most of a row takes 16 bytes an access.
+TEST(Reduction, OddRowsAreReadInAlignedVectors) {
+  const KernelRunner softmax(R"(
+graph @k(%0: bf16[s0, 4097]) -> bf16[s0, 4097]
+  symbols (s0 = 8192 in [1, 100000])
+{
+  %1 = cast %0 to f32
+  %2 = max %1 dims [1] keepdim true
+  %3 = expand %2 shape [s0, 4097]
+  %4 = sub %1, %3
+  %5 = exp %4
+  %6 = sum %5 dims [1] keepdim true
+  %7 = expand %6 shape [s0, 4097]
+  %8 = div %5, %7
+  %9 = cast %8 to bf16
+  return %9
+}
+)");
+  const KernelRunner sum(reduce("sum", "f32", "f32", "[1]", "[s0, 1001]", "[s0]"));
+  const KernelRunner place(reduce("argmax", "f32", "i64", "[1]", "[s0, 1001]", "[s0]"));
+  const KernelRunner statistics(R"(
+graph @k(%0: f16[s0, 771], %1: f32[771]) -> (f32[s0], f32[s0])
+  symbols (s0 = 8192 in [1, 100000])
+{
+  %2 = cast %0 to f32
+  %3 = expand %1 shape [s0, 771]
+  %4 = mul %2, %3
+  %5, %6 = welford %4 dims [1] keepdim false
+  return %5, %6
+}
+)");
+  const KernelRunner looped(reduce("sum", "bf16", "bf16", "[1]", "[s0, 60001]", "[s0]"));
+  struct Odd {
+    const KernelRunner* runner;
+    int64_t rows;
+  };
+  for (const auto& [runner, rows] : {Odd{&softmax, 17}, {&sum, 19}, {&place, 19}, {&statistics, 11}, {&looped, 3}}) {
+    SCOPED_TRACE(print(runner->body));
+    const Schedule& schedule = runner->proposal.candidates.at(0).schedule;
+    EXPECT_NE(print(schedule).find("shift=1"), std::string::npos) << print(schedule);
+    runner->check({{"s0", rows}, {"s1", 1}}, {1e-4, 1e-4});
+    runner->check({{"s0", rows}, {"s1", 1}}, {1e-4, 1e-4}, 1);
+    runner->check({{"s0", 1}, {"s1", 1}}, {1e-4, 1e-4});
+    const auto inputs = random_inputs(runner->body, {{"s0", rows}, {"s1", 1}}, 1);
+    const KernelRunner::Run run = runner->run(schedule, {{"s0", rows}, {"s1", 1}}, inputs, 0);
+    uint64_t bytes = 0, vector_bytes = 0;
+    for (const sim::AccessCounters& a : run.counters.accesses) {
+      if (a.space != sim::Space::kGlobal) continue;
+      bytes += a.bytes;
+      if (a.text.find(".v4") == std::string::npos && a.text.find(".v2") == std::string::npos) continue;
+      vector_bytes += a.bytes;
+      EXPECT_LE(a.sectors, a.ideal_sectors + a.requests) << a.text;
+    }
+    if (runner != &statistics) {  // its weights lie otherwise than its rows
+      EXPECT_GT(static_cast<double>(vector_bytes), 0.95 * static_cast<double>(bytes));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilewright
