@@ -18,6 +18,8 @@ constexpr int64_t kRunBytes = 128;
 constexpr int64_t kMaxSharedBytes = 32 * 1024;
 constexpr int kMaxBlockElements = 128;  // vec_x * vec_y: a thread's block is unrolled
 constexpr int kMaxUnrolledSteps = 4096;
+constexpr int64_t kBytesAtOnce = 256;
+constexpr int64_t kVectorsAtOnce = 8;
 
 int64_t ceil_power(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
@@ -26,6 +28,7 @@ int64_t ceil_power(int64_t n) {
 bool is_consecutive(const ElementProgram& p, const Expr& index, const Guard& guard, DType dtype,
                     const std::string& axis) {
   if (!p.space.depends_on(index, axis)) return false;
+  if (const std::optional<Expr> stride = p.space.coefficient(index, axis)) return stride->is_constant(1);
   const LaneAccess access = lane_access(p, index, guard, axis, 2, dtype, 16);
   return access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride == 1);
 }
@@ -266,8 +269,10 @@ Footprint make_footprint(const ElementProgram& p, const TransposePhases& t, cons
   f.threads_per_block = s.threads;
   f.registers_per_thread = registers(p, t, s);
   const double elements = static_cast<double>(s.tile_x) * s.tile_y;
-  const int64_t loaded = bytes_of(p, t.loads_along_y) + (t.into_x.empty() ? bytes_of(p, t.loads_along_x) : 0);
-  f.bytes_in_flight_per_thread = std::min(static_cast<double>(loaded) * elements / s.threads, 256.0);
+  const int64_t loaded = bytes_of(p, t.into_x.empty() ? t.loads_along_x : t.loads_along_y);
+  const int64_t vector = loaded * (t.into_x.empty() ? s.vec_x * s.vec_y : s.vec_y);
+  f.bytes_in_flight_per_thread = std::min(static_cast<double>(loaded) * elements / s.threads,
+                                          static_cast<double>(vector * vectors_at_once(vector)));
   const auto cross = [&](const std::vector<int>& steps, int from, int from_vec, int to, int to_vec) {
     for (int step : steps) {
       const SharedTile tile = shared_tile(from, from_vec, to, to_vec, static_cast<int>(bytes(p.steps[step].dtype)));
@@ -306,10 +311,19 @@ Schedule TransposeParams::schedule() const {
            {"align", align}}};
 }
 
+int vectors_at_once(int64_t bytes) {
+  const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes, 1);
+  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(fit, 1, kVectorsAtOnce))));
+}
+
 TransposePhases transpose_phases(const ElementProgram& p) {
   TransposePhases t;
   if (p.has_reductions()) {
     t.why_not = "the group has a reduction";
+    return t;
+  }
+  if (p.axes.size() < 2) {
+    t.why_not = "all accesses are consecutive along the same axis";
     return t;
   }
   double most = 0;

@@ -30,6 +30,9 @@ struct TransposeParams {
   Schedule schedule() const;
 };
 
+// Vectors, of so many bytes in all of a thread's registers, that a thread has under way at once: a power of two.
+int vectors_at_once(int64_t bytes);
+
 // What a program does in which phase; a property of the program alone.
 struct TransposePhases {
   std::string x, y;                // axes

@@ -14,17 +14,12 @@
 #include "schedule/transpose.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "codegen/expression.h"
 #include "codegen/families/families.h"
 
 namespace tilewright {
 namespace {
-
-// Vectors that a thread has under way at once, in bytes of registers and in number.
-constexpr int64_t kBytesAtOnce = 256;
-constexpr int kVectorsAtOnce = 8;
 
 class TransposeKernel {
  public:
@@ -111,21 +106,35 @@ class TransposeKernel {
 
   // ---- where a thread works
 
-  // Runs `body` for the thread's share of `total` places, some at once.
-  void for_each_place(int64_t total, int at_once, const std::function<void(const Regs&)>& body) {
-    const int64_t turns = total / s_.threads;
+  // A vector along a side, counted in vectors, and how many rows of vectors (or of blocks) into the tile it lies.
+  struct Spot {
+    Reg vector, row;
+  };
+
+  // Runs `body` for the thread's share of the vectors along `side` in `rows` rows, some at once.
+  void for_each_spot(const Side& side, int64_t rows, int at_once,
+                     const std::function<void(const std::vector<Spot>&)>& body) {
+    const int64_t total = rows * side.chunks(), turns = total / s_.threads;
     const int64_t together = std::min<int64_t>(turns, at_once);
-    const auto places = [&](Reg first) {
-      Regs all;
-      for (int64_t i = 0; i < together; ++i) all.push_back(ir_.CreateAdd(first, k_.index(i * s_.threads)));
+    const auto spots = [&](Reg first) {
+      std::vector<Spot> all;
+      const Reg chunks = k_.index(side.chunks());
+      for (int64_t i = 0; i < together; ++i) {
+        // A thread that goes on by whole rows stays where it is along the side.
+        const bool whole = s_.threads % side.chunks() == 0;
+        const Reg at = whole ? first : ir_.CreateAdd(first, k_.index(i * s_.threads));
+        const Reg row = ir_.CreateUDiv(at, chunks);
+        all.push_back(
+            {ir_.CreateURem(at, chunks), whole ? ir_.CreateAdd(row, k_.index(i * s_.threads / side.chunks())) : row});
+      }
       body(all);
     };
     if (together == turns) {
-      places(k_.thread());
+      spots(k_.thread());
       return;
     }
     k_.loop(k_.thread(), k_.index(total), k_.index(together * s_.threads), {}, [&](Reg first, Regs) {
-      places(first);
+      spots(first);
       return Regs{};
     });
   }
@@ -138,12 +147,12 @@ class TransposeKernel {
     return ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, wanted, ir_.CreateSub(side.size, k_.index(vec)));
   }
 
-  // Place `at` among the vectors along `side`, which are next to each other, and `vec` rows across.
-  Place place(const Side& side, Reg at, int vec) {
+  // The elements at a spot, `vec` of them across.
+  Place place(const Side& side, const Spot& spot, int vec) {
     const Side& across = other(side);
     Place result;
-    result.along = ir_.CreateMul(ir_.CreateURem(at, k_.index(side.chunks())), k_.index(side.vec));
-    result.across = ir_.CreateMul(ir_.CreateUDiv(at, k_.index(side.chunks())), k_.index(vec));
+    result.along = ir_.CreateMul(spot.vector, k_.index(side.vec));
+    result.across = ir_.CreateMul(spot.row, k_.index(vec));
     result.exists = ir_.getTrue();
     result.axes = block_axes_;
     result.axes[side.axis] = clamp(side, result.along, side.vec, result.exists);
@@ -192,11 +201,6 @@ class TransposeKernel {
 
   // ---- phases
 
-  int at_once(int64_t bytes_of_vector) const {
-    const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes_of_vector, 1);
-    return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(fit, 1, kVectorsAtOnce))));
-  }
-
   int64_t bytes_of(const std::vector<int>& steps) const {
     int64_t sum = 0;
     for (int s : steps) sum += bytes(p_.steps[s].dtype);
@@ -214,11 +218,10 @@ class TransposeKernel {
     std::vector<int> roots = steps_of(t_.stores[0]);
     roots.insert(roots.end(), t_.into_x.begin(), t_.into_x.end());
     if (roots.empty()) return;
-    const int64_t vectors = int64_t{x_.tile} * y_.chunks();
-    for_each_place(vectors, at_once(y_.vec * bytes_of(t_.loads_along_y)), [&](const Regs& all) {
+    for_each_spot(y_, x_.tile, vectors_at_once(y_.vec * bytes_of(t_.loads_along_y)), [&](const std::vector<Spot>& all) {
       std::vector<Place> places;
       std::vector<Frame> frames;
-      for (Reg at : all) {
+      for (const Spot& at : all) {
         places.push_back(place(y_, at, 1));
         frames.push_back(emit_.frame(places.back().axes, y_.axis, y_.vec));
       }
@@ -243,10 +246,10 @@ class TransposeKernel {
     const std::vector<int> loads = &side == &x_ ? t_.loads_along_x : std::vector<int>{};
     const int64_t block_bytes =
         int64_t{side.vec} * across.vec * (bytes_of(loads) + (&side == &x_ ? bytes_of(t_.into_x) : 0));
-    for_each_place(int64_t{side.chunks()} * across.chunks(), at_once(block_bytes), [&](const Regs& all) {
+    for_each_spot(side, across.chunks(), vectors_at_once(block_bytes), [&](const std::vector<Spot>& all) {
       std::vector<Place> places;
       std::vector<std::vector<Frame>> frames;
-      for (Reg at : all) {
+      for (const Spot& at : all) {
         places.push_back(place(side, at, across.vec));
         frames.push_back(block_frames(side, across, places.back()));
         emit_.load_ahead(frames.back(), loads);
