@@ -350,7 +350,7 @@ TransposePhases transpose_phases(const ElementProgram& p) {
 }
 
 int64_t SharedTile::place(int64_t row, int64_t chunk) const {
-  const int64_t turned = row / block_rows % xor_count * xor_turn;
+  const int64_t turned = row / xor_rows % xor_count * xor_turn;
   return (row * chunks + chunk) ^ ((turned % xor_count + turned / xor_count) * xor_step);
 }
 
@@ -369,8 +369,10 @@ SharedTile shared_tile(int from, int from_vec, int to, int to_vec, int element_b
   // what is above those.
   const int64_t blocks = std::min(together, t.rows / t.block_rows), neighbours = together / blocks;
   t.xor_step = static_cast<int>(neighbours * in_word);
-  // What is flipped stays within a block of rows.
-  t.xor_count = static_cast<int>(std::clamp<int64_t>(t.block_rows * t.chunks / t.xor_step, 1, blocks));
+  // Blocks that do not fill the banks lie in different ones to begin with.
+  const int64_t block_bytes = t.block_rows * t.chunks * t.chunk_bytes, apart = std::max<int64_t>(1, 128 / block_bytes);
+  t.xor_rows = t.block_rows * apart;
+  t.xor_count = static_cast<int>(std::max<int64_t>(1, blocks / apart));
   t.xor_turn = static_cast<int>(std::clamp<int64_t>(std::min(together, t.chunks) / neighbours, 1, t.xor_count));
   return t;
 }

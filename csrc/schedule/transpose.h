@@ -47,10 +47,10 @@ TransposePhases transpose_phases(const ElementProgram& program);
 
 // An array in shared memory through which a tile of one value crosses from vectors along one axis to vectors along the
 // other. A row has `chunks` accesses of `chunk_bytes` each; whoever reads takes `block_rows` rows of one chunk. Chunks
-// are swizzled by their row's block b, so that neither neighbours along a row nor neighbours across blocks meet in a
+// are swizzled by their row's block, so that neither neighbours along a row nor neighbours across blocks meet in a
 // bank, whoever writes and whoever reads:
 //
-//   place(row, chunk) = (row * chunks + chunk) XOR rotated(row / block_rows mod xor_count) * xor_step
+//   place(row, chunk) = (row * chunks + chunk) XOR rotated(row / xor_rows mod xor_count) * xor_step
 //
 // where rotated(b), of as many bits as xor_count - 1 has, is b times xor_turn with what overflows added at the low end.
 // Law: place is one-to-one onto 0 .. rows*chunks - 1.
@@ -59,6 +59,7 @@ struct SharedTile {
   int64_t rows = 1, chunks = 1;
   int chunk_bytes = 1;
   int block_rows = 1;
+  int64_t xor_rows = 1;  // rows that fill the banks, a block or more
   int xor_count = 1, xor_turn = 1, xor_step = 1;
 
   int64_t place(int64_t row, int64_t chunk) const;

@@ -9,7 +9,8 @@
 //   barrier
 //   3. for this thread's blocks of vec_x vectors along y: take, store
 //
-// Beyond the ends of the axes vectors are those at the end: they are loaded and computed, but not stored.
+// Beyond the ends of the axes vectors are those at the end: they are loaded and computed, but not stored; so loads need
+// no branches.
 
 #include "schedule/transpose.h"
 
@@ -160,12 +161,18 @@ class TransposeKernel {
     return result;
   }
 
+  // Where what is read is also written, nothing is read twice: another thread writes it meanwhile.
+  Reg mask(const Place& place) const {
+    const bool in_place = std::any_of(p_.stores.begin(), p_.stores.end(), [](const ProgramStore& s) { return s.into; });
+    return in_place ? place.exists : nullptr;
+  }
+
   // ---- shared memory
 
   // SharedTile::place, in bytes.
   Reg byte_offset(const SharedTile& tile, Reg row, Reg chunk) {
     const Reg count = k_.index(tile.xor_count);
-    const Reg block = ir_.CreateURem(ir_.CreateUDiv(row, k_.index(tile.block_rows)), count);
+    const Reg block = ir_.CreateURem(ir_.CreateUDiv(row, k_.index(tile.xor_rows)), count);
     const Reg turned = ir_.CreateMul(block, k_.index(tile.xor_turn));
     const Reg rotated = ir_.CreateAdd(ir_.CreateURem(turned, count), ir_.CreateUDiv(turned, count));
     const Reg straight = ir_.CreateAdd(ir_.CreateMul(row, k_.index(tile.chunks)), chunk);
@@ -223,7 +230,7 @@ class TransposeKernel {
       std::vector<Frame> frames;
       for (const Spot& at : all) {
         places.push_back(place(y_, at, 1));
-        frames.push_back(emit_.frame(places.back().axes, y_.axis, y_.vec));
+        frames.push_back(emit_.frame(places.back().axes, y_.axis, y_.vec, mask(places.back())));
       }
       emit_.load_ahead(frames, roots);
       for (size_t i = 0; i < frames.size(); ++i) {
@@ -271,7 +278,7 @@ class TransposeKernel {
     for (int v = 0; v < across.vec; ++v) {
       KernelBuilder::Bindings axes = place.axes;
       axes[across.axis] = ir_.CreateAdd(axes[across.axis], k_.index(v));
-      frames.push_back(emit_.frame(axes, side.axis, side.vec));
+      frames.push_back(emit_.frame(axes, side.axis, side.vec, mask(place)));
     }
     return frames;
   }

@@ -124,6 +124,7 @@ struct KernelRunner {
       config.block[d] = static_cast<uint32_t>(shape.block[d]);
     }
     config.threads = 1;
+    config.check_races = config.check_uninitialized = check_shared;
     const bool empty = config.grid[0] == 0 || config.grid[1] == 0;
     if (!empty)
       result.counters = sim::launch(*sim::parse(result.code.ptx), result.code.entry, config, args, allocations);
@@ -169,6 +170,7 @@ struct KernelRunner {
   std::string arch;
   Context context;
   Proposal proposal;
+  bool check_shared = false;  // races in shared memory, and reads of what nobody wrote there
 };
 
 }  // namespace tilewright

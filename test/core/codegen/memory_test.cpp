@@ -132,6 +132,25 @@ TEST(Memory, FullSectorsAndNoBankConflicts) {
   }
 }
 
+// The variants for any size and alignment, on the same sizes.
+TEST(Memory, TransposesOfSingleElementsHaveNoBankConflictsEither) {
+  for (const char* name : {"transpose_1", "transpose_2", "transpose_4", "transpose_8", "transpose_both_ways"}) {
+    SCOPED_TRACE(name);
+    const KernelRunner runner(find_case(name).text);
+    const auto inputs = random_inputs(runner.body, {}, 1);
+    int ran = 0;
+    for (const Candidate& c : runner.proposal.candidates) {
+      if (c.schedule.family != "transpose" || c.schedule.param("vec_x") > 1) continue;
+      ++ran;
+      for (const sim::AccessCounters& a : runner.run(c.schedule, {}, inputs, 0).counters.accesses) {
+        EXPECT_EQ(a.sectors, a.ideal_sectors) << a.text;
+        EXPECT_EQ(a.passes, a.ideal_passes) << a.text;
+      }
+    }
+    EXPECT_GT(ran, 0);
+  }
+}
+
 TEST(Memory, VectorsOfSixteenBytes) {
   const KernelRunner runner(find_case("bias").text);
   const KernelCode code = generate(runner.body, runner.proposal.candidates[0].schedule, "sm_90a", runner.context);

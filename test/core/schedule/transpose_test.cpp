@@ -93,8 +93,7 @@ TEST(SharedTile, PlacesAreOneToOneAndFreeOfBankConflicts) {
           for (int to : {16, 32, 128}) {
             const SharedTile t = shared_tile(from, from_vec, to, to_vec, element);
             const int64_t blocks = t.chunks * t.rows / t.block_rows;
-            // Tiles as the family chooses them, whose blocks of rows fill the banks once.
-            if (blocks < 32 || t.block_rows * t.chunks * t.chunk_bytes < 128) continue;
+            if (blocks < 32) continue;  // the family chooses a block for each lane of a warp
             SCOPED_TRACE(std::to_string(element) + " bytes, " + std::to_string(from_vec) + " of " +
                          std::to_string(from) + " to " + std::to_string(to_vec) + " of " + std::to_string(to));
             ASSERT_EQ(t.bytes(), int64_t{from} * to * element);
