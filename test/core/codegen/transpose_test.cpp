@@ -228,7 +228,7 @@ class RandomOrders {
 
 TEST(Transpose, RandomOrders) {
   int transposed = 0;
-  for (int seed = 0; seed < 20; ++seed) {
+  for (int seed = 0; seed < 12; ++seed) {
     RandomOrders random(seed);
     const std::string text = random.text();
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
@@ -241,7 +241,7 @@ TEST(Transpose, RandomOrders) {
     }
     if (HasFailure()) return;
   }
-  EXPECT_GT(transposed, 10);
+  EXPECT_GT(transposed, 6);
 }
 
 TEST(Transpose, FiveDimensionsReversed) {

@@ -91,6 +91,7 @@ TEST(SharedTile, PlacesAreOneToOneAndFreeOfBankConflicts) {
       for (int to_vec : {1, 2, 4, 8, 16}) {
         for (int from : {16, 32, 64, 128}) {
           for (int to : {16, 32, 128}) {
+            if (from < from_vec) continue;
             const SharedTile t = shared_tile(from, from_vec, to, to_vec, element);
             const int64_t blocks = t.chunks * t.rows / t.block_rows;
             if (blocks < 32) continue;  // the family chooses a block for each lane of a warp
