@@ -33,6 +33,14 @@ bool is_consecutive(const ElementProgram& p, const Expr& index, const Guard& gua
   return access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride == 1);
 }
 
+bool is_consecutive(const ElementProgram& p, const ProgramStep& load, const std::string& axis) {
+  return load.picked.empty() && is_consecutive(p, load.index, load.guard, load.dtype, axis);
+}
+
+bool is_consecutive(const ElementProgram& p, const ProgramStore& store, const std::string& axis) {
+  return is_consecutive(p, store.index, {}, store.dtype, axis);
+}
+
 double hint(const ElementProgram& p, const Expr& e) { return static_cast<double>(p.space.table().hint(e)); }
 
 double bytes_touched(const ElementProgram& p, const Expr& index, DType dtype) {
@@ -54,12 +62,11 @@ std::map<std::string, Traffic> traffic_by_axis(const ElementProgram& p, const st
     Traffic& of_axis = traffic[axis.symbol];
     for (const ProgramStep& s : p.steps) {
       if (s.kind != Kind::kLoad || is_other(s.index)) continue;
-      if (is_consecutive(p, s.index, s.guard, s.dtype, axis.symbol))
-        of_axis.loads += bytes_touched(p, s.index, s.dtype);
+      if (is_consecutive(p, s, axis.symbol)) of_axis.loads += bytes_touched(p, s.index, s.dtype);
     }
     for (const ProgramStore& s : p.stores) {
       if (is_other(s.index)) continue;
-      if (is_consecutive(p, s.index, {}, s.dtype, axis.symbol)) of_axis.stores += bytes_touched(p, s.index, s.dtype);
+      if (is_consecutive(p, s, axis.symbol)) of_axis.stores += bytes_touched(p, s.index, s.dtype);
     }
   }
   return traffic;
@@ -80,7 +87,7 @@ std::vector<Reach> reach_of_steps(const ElementProgram& p, const std::string& x,
     }
     const bool varies = s.kind == Kind::kLoad && p.space.depends_on(s.index, x) && p.space.depends_on(s.index, y);
     if (!varies) continue;
-    (is_consecutive(p, s.index, s.guard, s.dtype, y) ? reach[i].along_y : reach[i].along_x) = true;
+    (is_consecutive(p, s, y) ? reach[i].along_y : reach[i].along_x) = true;
   }
   return reach;
 }
@@ -135,7 +142,7 @@ void assign_phases(const ElementProgram& p, TransposePhases& t) {
     const ProgramStore& s = p.stores[i];
     const Reach& r = reach[s.step];
     int phase = 1;
-    if (p.space.depends_on(s.index, t.x) && is_consecutive(p, s.index, {}, s.dtype, t.y)) phase = r.along_x ? 2 : 0;
+    if (p.space.depends_on(s.index, t.x) && is_consecutive(p, s, t.y)) phase = r.along_x ? 2 : 0;
     t.stores[phase].push_back(static_cast<int>(i));
     if (phase == 2) add_once(t.into_y, s.step);
     add_once(phase == 0 ? first_roots : second_roots, s.step);
