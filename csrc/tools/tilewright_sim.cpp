@@ -12,12 +12,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
+#include "simulator/report.h"
 #include "simulator/simulator.h"
 #include "support/float_formats.h"
 #include "tools/npy_files.h"
@@ -26,7 +25,8 @@ namespace tilewright::tools {
 namespace {
 
 struct Settings {
-  std::string path, entry, grid = "1", block = "1", cluster = "1", report = "table";
+  std::string path, entry, grid = "1", block = "1", cluster = "1", report = "table", checks = "none",
+                           completion = "eager", order = "in-turn";
   std::vector<std::string> args, saves;
   uint64_t dynamic_smem = 0, step_budget = 0, seed = 1;
   int threads = 0;
@@ -173,95 +173,6 @@ std::array<uint32_t, 3> extent(const std::string& text, const char* what) {
   return out;
 }
 
-double share(uint64_t ideal, uint64_t real) {
-  return real ? 100.0 * static_cast<double>(ideal) / static_cast<double>(real) : 100.0;
-}
-
-void print_table(const sim::LaunchResult& r) {
-  const sim::Counters& t = r.total;
-  std::printf("%llu blocks, %llu warps, %llu warp instructions, %llu lane instructions, %llu divergent branches\n",
-              static_cast<unsigned long long>(t.blocks), static_cast<unsigned long long>(t.warps),
-              static_cast<unsigned long long>(t.warp_instructions),
-              static_cast<unsigned long long>(t.lane_instructions),
-              static_cast<unsigned long long>(t.divergent_branches));
-  std::printf("%6s %-7s %12s %14s %12s %8s  %s\n", "line", "space", "requests", "bytes", "units", "ideal",
-              "instruction");
-  for (const sim::AccessCounters& a : r.accesses) {
-    const bool shared = a.space == sim::Space::kShared;
-    const uint64_t units = shared ? a.passes : a.sectors, ideal = shared ? a.ideal_passes : a.ideal_sectors;
-    std::printf("%6d %-7s %12llu %14llu %12llu %7.1f%%  %s\n", a.ptx_line, sim::space_name(a.space),
-                static_cast<unsigned long long>(a.requests), static_cast<unsigned long long>(a.bytes),
-                static_cast<unsigned long long>(units), share(ideal, units), a.text.c_str());
-  }
-  std::printf("units: 32-byte sectors of global memory, passes over the banks of shared memory\n");
-}
-
-// The PTX with, beside each line, how often it ran and what its accesses cost.
-void print_listing(const sim::LaunchResult& r, const std::string& ptx) {
-  std::map<int, std::string> notes;
-  std::map<int, uint64_t> runs;
-  for (const sim::LineCounters& l : r.lines) runs[l.ptx_line] += l.warps;
-  for (const sim::AccessCounters& a : r.accesses) {
-    const bool shared = a.space == sim::Space::kShared;
-    notes[a.ptx_line] +=
-        shared ? "  passes " + std::to_string(a.passes) + " (ideal " + std::to_string(a.ideal_passes) + ")"
-               : "  sectors " + std::to_string(a.sectors) + " (ideal " + std::to_string(a.ideal_sectors) + ")";
-  }
-  std::istringstream in(ptx);
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    const auto run = runs.find(number);
-    std::printf("%10s  %5d  %s%s\n", run == runs.end() ? "" : std::to_string(run->second).c_str(), number, line.c_str(),
-                notes.count(number) ? ("   //" + notes[number]).c_str() : "");
-  }
-}
-
-void print_json(const sim::LaunchResult& r) {
-  using Json = nlohmann::ordered_json;
-  const sim::Counters& t = r.total;
-  Json accesses = Json::array(), lines = Json::array();
-  for (const sim::AccessCounters& a : r.accesses)
-    accesses.push_back({{"ptx_line", a.ptx_line},
-                        {"loc_line", a.loc_line},
-                        {"text", a.text},
-                        {"space", sim::space_name(a.space)},
-                        {"store", a.is_store},
-                        {"requests", a.requests},
-                        {"bytes", a.bytes},
-                        {"sectors", a.sectors},
-                        {"ideal_sectors", a.ideal_sectors},
-                        {"lines", a.lines},
-                        {"passes", a.passes},
-                        {"ideal_passes", a.ideal_passes}});
-  for (const sim::LineCounters& l : r.lines)
-    lines.push_back({{"ptx_line", l.ptx_line}, {"loc_line", l.loc_line}, {"warps", l.warps}, {"lanes", l.lanes}});
-  const Json out = {{"blocks", t.blocks},
-                    {"warps", t.warps},
-                    {"warp_instructions", t.warp_instructions},
-                    {"lane_instructions", t.lane_instructions},
-                    {"divergent_branches", t.divergent_branches},
-                    {"kinds",
-                     {{"integer", t.integer},
-                      {"fp16", t.fp16},
-                      {"fp32", t.fp32},
-                      {"fp64", t.fp64},
-                      {"special", t.special},
-                      {"convert", t.convert},
-                      {"move", t.move},
-                      {"predicate", t.predicate},
-                      {"memory", t.memory},
-                      {"atomic", t.atomic},
-                      {"control", t.control},
-                      {"barrier", t.barrier},
-                      {"collective", t.collective},
-                      {"matrix", t.matrix},
-                      {"other", t.other}}},
-                    {"accesses", accesses},
-                    {"lines", lines}};
-  std::cout << out.dump(2) << "\n";
-}
-
 void save(const Settings& settings, const std::vector<Argument>& arguments) {
   for (const std::string& text : settings.saves) {
     const size_t equals = text.find('=');
@@ -290,6 +201,12 @@ int run(const Settings& settings) {
   config.dynamic_smem_bytes = settings.dynamic_smem;
   config.step_budget = settings.step_budget;
   config.threads = settings.threads;
+  config.seed = settings.seed;
+  sim::set_checks(config, settings.checks);
+  config.completion = settings.completion == "eager"  ? sim::Completion::kEager
+                      : settings.completion == "lazy" ? sim::Completion::kLazy
+                                                      : sim::Completion::kRandom;
+  config.order = settings.order == "random" ? sim::WarpOrder::kRandom : sim::WarpOrder::kInTurn;
   std::mt19937_64 random(settings.seed);
   std::vector<Argument> arguments;
   for (const std::string& text : settings.args) arguments.push_back(parse_argument(text, arguments.size(), random));
@@ -305,12 +222,13 @@ int run(const Settings& settings) {
       sim::launch(*module, settings.entry.empty() ? names[0] : settings.entry, config, args, memory);
   for (Argument& a : arguments) a.take_back();
   save(settings, arguments);
+  std::cout << result.printed;
   if (settings.report == "json")
-    print_json(result);
+    std::cout << sim::report_json(result) << "\n";
   else if (settings.report == "listing")
-    print_listing(result, ptx);
+    std::cout << sim::report_listing(result, ptx);
   else if (settings.report == "table")
-    print_table(result);
+    std::cout << sim::report_table(result);
   return 0;
 }
 
@@ -326,14 +244,18 @@ int main(int argc, char** argv) {
   app.add_option("--grid", settings.grid, "blocks, as 8x4x1");
   app.add_option("--block", settings.block, "threads a block, as 32x8x1");
   app.add_option("--cluster", settings.cluster, "blocks a cluster");
-  app.add_option("--smem", settings.dynamic_smem, "bytes of dynamic shared memory");
+  app.add_option("--shared,--smem", settings.dynamic_smem, "bytes of dynamic shared memory");
   app.add_option("--arg", settings.args, "an argument: type[shape]=fill, type=value or file.npy; repeat in order");
   app.add_option("--save", settings.saves, "N=file.npy: writes array argument N after the run");
   app.add_option("--report", settings.report, "table, listing, json or none")
       ->check(CLI::IsMember({"table", "listing", "json", "none"}));
+  app.add_option("--check", settings.checks, "races, uninitialized, registers, a list of these, or all");
+  app.add_option("--completion", settings.completion, "when asynchronous copies finish: eager, lazy or random")
+      ->check(CLI::IsMember({"eager", "lazy", "random"}));
+  app.add_option("--order", settings.order, "of warps: in-turn or random")->check(CLI::IsMember({"in-turn", "random"}));
   app.add_option("--threads", settings.threads, "host threads; 0: all cores");
   app.add_option("--step-budget", settings.step_budget, "instructions a warp may run; 0: no limit");
-  app.add_option("--seed", settings.seed, "of random arguments");
+  app.add_option("--seed", settings.seed, "of random arguments and of what is random in the run");
   CLI11_PARSE(app, argc, argv);
   try {
     return tools::run(settings);

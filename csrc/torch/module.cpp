@@ -9,6 +9,7 @@
 #include "torch/compiled.h"
 #include "torch/interpreter.h"
 #include "torch/python_values.h"
+#include "torch/simulate.h"
 
 namespace tilewright {
 
@@ -107,6 +108,7 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("compile", &compile, py::arg("text"), py::arg("options"), py::arg("hosts"), py::arg("device"));
   m.def("options_table", &options_table);
+  add_simulator(m);
   m.def("interpret", &interpret_text, py::arg("text"), py::arg("inputs"), py::arg("symbols"), py::arg("mode"));
   m.def("after_passes", &after_passes, py::arg("text"), py::arg("options"));
 }

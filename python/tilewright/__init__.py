@@ -1,6 +1,7 @@
 """Tilewright: a compiler back end for PyTorch. `torch.compile(model, backend="tilewright")` needs no import.
 
 `tilewright.explain(model)(*inputs)` tells what becomes kernels, what stays PyTorch's, and why.
+`tilewright.simulate(ptx, ...)` runs any PTX kernel on the CPU and reports what it does to memory.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,9 @@ require_matching_build()
 
 if TYPE_CHECKING:
     from tilewright.explanation import explain
+    from tilewright.simulation import simulate
 
-__all__ = ["explain"]
+__all__ = ["explain", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from tilewright.explanation import explain
 
         return explain
+    if name == "simulate":
+        from tilewright.simulation import simulate
+
+        return simulate
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

@@ -244,6 +244,16 @@ TEST(CudaCollective, LocksAndAtomics) {
   EXPECT_EQ(d[0], 48);
 }
 
+TEST(CudaCollective, GridBarrier) {
+  std::vector<int32_t> values = integers<int32_t>(6 * 64, -9, 9, 31), next(values.size()), expected = values;
+  call(module_of("collective"), "grid_steps", config_1d(6, 64), values, next);
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<int32_t> before = expected;
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = before[i] + before[(i + 64) % before.size()];
+  }
+  EXPECT_EQ(values, expected);
+}
+
 // ---- matrix.cu -----------------------------------------------------------------------------------------------------
 
 uint16_t to_bits(float x, const FloatFormat& format) {

@@ -278,3 +278,15 @@ extern "C" __global__ void atomics(int* i, unsigned* u, unsigned long long* l, f
   atomicAdd(d, 0.25);
   atomicExch(f + 1, 7.0f);
 }
+
+// Every block adds its neighbour's number to its own, three times, with the whole grid in step.
+extern "C" __global__ void grid_steps(int* values, int* next) {
+  const auto grid = cg::this_grid();
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+  for (int step = 0; step < 3; ++step) {
+    next[i] = values[i] + values[(i + blockDim.x) % n];
+    grid.sync();
+    values[i] = next[i];
+    grid.sync();
+  }
+}

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cctype>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
