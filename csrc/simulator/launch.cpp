@@ -127,7 +127,7 @@ class Engine {
     b.smem_bytes = smem_bytes(kernel);
     b.smem.grow(b.smem_bytes);
     // Shared memory is not cleared on a GPU either: all ones is NaN in every float format.
-    std::memset(b.smem.data(), 0xff, b.smem_bytes);
+    if (b.smem_bytes) std::memset(b.smem.data(), 0xff, b.smem_bytes);
     b.barriers.fill(Barrier());
     b.cluster_arrived = b.cluster_phase = 0;
     const uint32_t warps = (b.threads + kLanes - 1) / kLanes;

@@ -177,6 +177,7 @@ std::shared_ptr<const Module> parse(std::string_view ptx) {
 
 std::vector<std::string> kernel_names(const Module& module) {
   std::vector<std::string> names;
+  names.reserve(module.kernels.size());
   for (const auto& k : module.kernels) names.push_back(k->info.name);
   return names;
 }

@@ -209,6 +209,7 @@ int run(const Settings& settings) {
   config.order = settings.order == "random" ? sim::WarpOrder::kRandom : sim::WarpOrder::kInTurn;
   std::mt19937_64 random(settings.seed);
   std::vector<Argument> arguments;
+  arguments.reserve(settings.args.size());
   for (const std::string& text : settings.args) arguments.push_back(parse_argument(text, arguments.size(), random));
   std::vector<std::vector<std::byte>> args;
   std::vector<sim::Allocation> memory;

@@ -593,7 +593,8 @@ TEST(CudaFunctions, SmallFloats) {
     EXPECT_EQ(o[5], f16(0.5 * f16(x[i]) - 1)) << x[i];
     EXPECT_EQ(o[6], bf16(3.0 * bf16(x[i]))) << x[i];
     const double power = std::exp2(f16(0.125 * x[i]));
-    if (power <= 65504) EXPECT_NEAR(o[7], power, 0x1p-10 * power + 0x1p-24) << x[i];
+    if (power > 65504) continue;
+    EXPECT_NEAR(o[7], power, 0x1p-10 * power + 0x1p-24) << x[i];
   }
 }
 

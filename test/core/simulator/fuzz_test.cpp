@@ -32,17 +32,20 @@ TEST(Fuzz, CorpusIsRefusedOrRuns) {
   for (const std::string& text : texts) fuzz::run_one(text);
 }
 
-// TILEWRIGHT_FUZZ_SECONDS (3) of changes. Whatever fails prints its input through the sanitizer or the debugger; the
-// seed is fixed, so that a run can be repeated.
+// TILEWRIGHT_FUZZ_SECONDS (3) of changes, by TILEWRIGHT_SEED (1). With TILEWRIGHT_FUZZ_INPUT=file the last input is
+// there, also after a crash.
 TEST(Fuzz, ChangedInputsAreRefusedOrRun) {
   const std::vector<std::string> texts = corpus();
   const char* given = std::getenv("TILEWRIGHT_FUZZ_SECONDS");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(given ? std::atoi(given) : 3);
-  std::mt19937 random(20240607);
+  const char* seed = std::getenv("TILEWRIGHT_SEED");
+  const char* kept = std::getenv("TILEWRIGHT_FUZZ_INPUT");
+  std::mt19937 random(seed ? static_cast<uint32_t>(std::atoi(seed)) : 1);
   size_t inputs = 0;
   for (; std::chrono::steady_clock::now() < end; ++inputs) {
     std::string text = texts[random() % texts.size()];
     for (uint32_t n = 1 + random() % 3; n > 0; --n) text = fuzz::mutate(text, texts[random() % texts.size()], random);
+    if (kept) std::ofstream(kept, std::ios::binary) << text;
     fuzz::run_one(text);
   }
   EXPECT_GT(inputs, 0u);

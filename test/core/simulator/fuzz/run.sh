@@ -13,12 +13,14 @@ flags=(-std=c++20 -O1 -g -w -fsanitize=address,undefined,fuzzer-no-link -fno-san
   -ffp-contract=off -fno-math-errno -I"$root/csrc")
 for group in "$root"/csrc/simulator/*_handlers.inc; do
   name=$(basename "$group" .inc)
+  [ -e "$work/objects/$name.cpp" ] && continue
   printf '#include "simulator/handler_prelude.h"\n#define TW_SIM_ISA baseline\n#include "simulator/lanes.inc"\n#include "simulator/%s.inc"\n' \
     "$name" >"$work/objects/$name.cpp"
 done
 for source in "$root"/csrc/simulator/*.cpp "$work"/objects/*.cpp "$here/libfuzzer.cpp"; do
   object=$work/objects/$(basename "$source" .cpp).o
-  if [ ! -e "$object" ] || [ -n "$(find "$root/csrc/simulator" "$here" -newer "$object" -name '*.[chi]*' -print -quit)" ]; then
+  if [ "$source" -nt "$object" ] ||
+    [ -n "$(find "$root/csrc/simulator" "$here" -newer "$object" \( -name '*.h' -o -name '*.inc' \) -print -quit)" ]; then
     clang++-19 "${flags[@]}" -c "$source" -o "$object"
   fi
 done
