@@ -553,7 +553,7 @@ class ProgramMaker {
   Parts row_shape_, row_coords_;
   const Node* root_reduction_ = nullptr;
   std::vector<std::pair<std::string, int>> picks_;  // symbols of places, the steps that say where
-  std::map<const Value*, Coords> related_;  // coordinates of values in terms of the axes
+  std::map<const Value*, Coords> related_;          // coordinates of values in terms of the axes
   std::map<Coords, int> coords_ids_;
   std::map<std::vector<std::tuple<Expr, Expr, Expr>>, int> guard_ids_;
   std::map<std::tuple<const Value*, int, int>, int> known_;
@@ -727,6 +727,21 @@ void check_in_place(const ElementProgram& p) {
 }
 
 }  // namespace
+
+ElementProgram flatten_axes(const ElementProgram& program) {
+  ElementProgram p = program;
+  const Expr size = p.rows(), whole = p.space.add_axis(size);
+  std::map<std::string, Expr> values;
+  Expr rest = whole;
+  for (size_t a = p.axes.size(); a-- > 1;) {
+    values.emplace(p.axes[a].symbol, p.space.mod(rest, p.axes[a].size));
+    rest = p.space.div(rest, p.axes[a].size);
+  }
+  values.emplace(p.axes[0].symbol, rest);
+  for_each_index(p, [&](Expr& e) { e = p.space.recombine(p.space.rewrite(e, values)); });
+  p.axes = {{whole.symbol_name(), size, /*reduced=*/false}};
+  return p;
+}
 
 std::vector<Expr> memory_strides(const Type& type) { return type.strides ? *type.strides : type.contiguous_strides(); }
 

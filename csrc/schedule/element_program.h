@@ -120,6 +120,10 @@ struct ProgramResult {
 };
 ProgramResult make_element_program(const Graph& body);
 
+// The program over one axis instead of its axes, for accesses that go over all of them in memory's order: what depends
+// on single ones takes them from quotients and remainders. Without reductions.
+ElementProgram flatten_axes(const ElementProgram& program);
+
 // Strides of the memory that a parameter or output has: those of its type, else dense row-major ones.
 std::vector<Expr> memory_strides(const Type& type);
 

@@ -9,6 +9,8 @@ namespace tilewright {
 
 // The families by which schedules are proposed, each in its own file.
 Proposal propose_pointwise(const ElementProgram& program, const Context& ctx);
+// The program as a pointwise kernel of this schedule goes through it.
+ElementProgram program_for(const ElementProgram& program, const Schedule& schedule);
 LaunchShape launch_pointwise(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 Proposal propose_transpose(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_transpose(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);

@@ -7,8 +7,12 @@
 //             along it (a bias, a norm's parameters) is read and computed once for them
 // unroll      vectors a thread, a block's width apart; 1 where rows > 1
 // align       bytes that every tensor's address is a multiple of
+// flat        1 (else left out): one axis in place of all, where the innermost one is no multiple of vec but the
+// outputs
+//             lie in memory's order; what varies along single axes is read element by element
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/access_pricing.h"
 #include "schedule/family.h"
@@ -24,6 +28,10 @@ Schedule make_schedule(int vec, int rows, int unroll, int threads, int index_bit
            {"threads", threads},
            {"index_bits", index_bits},
            {"align", align}}};
+}
+
+bool is_flat(const Schedule& s) {
+  return std::find(s.params.begin(), s.params.end(), std::pair<std::string, int64_t>("flat", 1)) != s.params.end();
 }
 
 std::string innermost(const ElementProgram& p) { return p.axes.empty() ? "" : p.axes.back().symbol; }
@@ -88,7 +96,24 @@ int choose_rows(const ElementProgram& p, int vec) {
   return 1;
 }
 
+// The program over one axis, where then each output has vectors, and each input but small ones.
+std::optional<ElementProgram> flat_program(const ElementProgram& p) {
+  if (p.axes.size() < 2) return std::nullopt;
+  ElementProgram flat = flatten_axes(p);
+  const SymbolTable& table = p.body->symbols();
+  const auto is_whole = [&](const Expr& index) { return index == flat.axes[0].expr(); };
+  const bool stores =
+      std::all_of(flat.stores.begin(), flat.stores.end(), [&](const ProgramStore& s) { return is_whole(s.index); });
+  const bool loads = std::all_of(flat.steps.begin(), flat.steps.end(), [&](const ProgramStep& s) {
+    return s.kind != ProgramStep::Kind::kLoad || is_whole(s.index) ||
+           8 * table.hint(s.value->type.numel()) <= table.hint(flat.axes[0].size);
+  });
+  return stores && loads ? std::optional(std::move(flat)) : std::nullopt;
+}
+
 }  // namespace
+
+ElementProgram program_for(const ElementProgram& p, const Schedule& s) { return is_flat(s) ? flatten_axes(p) : p; }
 
 Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   Proposal proposal;
@@ -99,18 +124,28 @@ Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   const SymbolTable& table = p.body->symbols();
   const IndexRange range = index_range(p);
   const int64_t elements = std::max<int64_t>(table.hint(p.rows()), 1);
-  auto offer = [&](int vec, int rows, int unroll, const VectorFacts& facts, bool index_32bit) {
+  auto offer = [&](int vec, int rows, int unroll, const VectorFacts& facts, bool index_32bit,
+                   const ElementProgram* flat = nullptr) {
     // A block moves at least 4 KB: blocks do not start faster than that is moved.
     const int threads = vec > 1 ? 128 : 256;
     Candidate c;
     c.schedule = make_schedule(vec, rows, unroll, threads, index_32bit ? 32 : 64, facts.alignment);
+    if (flat) c.schedule.params.emplace_back("flat", 1);
     c.condition.pointer_alignment = facts.alignment;
     c.condition.index_32bit = index_32bit && !range.always_32bit;
     c.condition.divisible = facts.divisible;
-    c.footprint = make_footprint(p, c.schedule, launch_pointwise(p, c.schedule, ctx.gpu));
+    c.footprint = make_footprint(flat ? *flat : p, c.schedule, launch_pointwise(p, c.schedule, ctx.gpu));
     proposal.candidates.push_back(std::move(c));
   };
-  const auto [vec, facts] = choose_vector(p);
+  auto [vec, facts] = choose_vector(p);
+  std::optional<ElementProgram> flat;
+  if (vec <= preferred_lanes(p, innermost(p)) / 4 && (flat = flat_program(p))) {
+    const auto [flat_vec, flat_facts] = choose_vector(*flat);
+    if (flat_vec > vec) {
+      offer(flat_vec, 1, 1, flat_facts, range.hint_32bit, &*flat);
+      vec = 1;
+    }
+  }
   const int scalar_unroll = elements >= 4096 ? 4 : 1;
   // Where every SM has work in any case.
   const bool many = elements >= int64_t{8} * 128 * vec * ctx.gpu.sms;
@@ -120,7 +155,8 @@ Proposal propose_pointwise(const ElementProgram& p, const Context& ctx) {
   return proposal;
 }
 
-LaunchShape launch_pointwise(const ElementProgram& p, const Schedule& s, const GpuFacts&) {
+LaunchShape launch_pointwise(const ElementProgram& made, const Schedule& s, const GpuFacts&) {
+  const ElementProgram p = program_for(made, s);
   LaunchShape shape;
   Expr vectors = 1;
   for (size_t a = 0; a < p.axes.size(); ++a) {

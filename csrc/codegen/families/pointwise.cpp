@@ -8,6 +8,7 @@
 
 #include "codegen/expression.h"
 #include "codegen/families/families.h"
+#include "schedule/family.h"
 
 namespace tilewright {
 namespace {
@@ -15,15 +16,15 @@ namespace {
 class PointwiseKernel {
  public:
   PointwiseKernel(llvm::LLVMContext& context, const ElementProgram& p, const Schedule& s)
-      : p_(p),
+      : p_(program_for(p, s)),
         vec_(static_cast<int>(s.param("vec"))),
         rows_(static_cast<int>(s.param("rows"))),
         unroll_(static_cast<int>(s.param("unroll"))),
         threads_(s.param("threads")),
         k_(context, *p.body,
            {"tw_pointwise", static_cast<int>(threads_), 0, static_cast<int>(s.param("index_bits")), 0}),
-        emit_(k_, p, s.param("align")) {
-    for (const ProgramStore& store : p.stores) steps_.push_back(store.step);
+        emit_(k_, p_, s.param("align")) {
+    for (const ProgramStore& store : p_.stores) steps_.push_back(store.step);
   }
 
   std::unique_ptr<llvm::Module> build() {
@@ -147,7 +148,7 @@ class PointwiseKernel {
     }
   }
 
-  const ElementProgram& p_;
+  const ElementProgram p_;
   const int vec_, rows_, unroll_;
   const int64_t threads_;
   KernelBuilder k_;

@@ -139,5 +139,52 @@ graph @k(%0: bf16[s0, 768], %1: bf16[s0, 12, 64]) -> bf16[s0, 12, 64]
   runner.check({{"s0", 5}});
 }
 
+// The innermost axis is no multiple of a vector, but the whole tensor lies in one piece: one axis for all of it.
+TEST(Pointwise, OddInnermostAxes) {
+  const KernelRunner bias(R"(
+graph @k(%0: bf16[s0, 4097], %1: bf16[4097]) -> bf16[s0, 4097]
+  symbols (s0 = 4096 in [1, 65536])
+{
+  %2 = expand %1 shape [s0, 4097]
+  %3 = add %0, %2
+  return %3
+}
+)");
+  const KernelRunner channels(R"(
+graph @k(%0: bf16[s0, 16, 7, 7], %1: f32[16], %2: bf16[7]) -> (bf16[s0, 16, 7, 7], bool[s0, 16, 7, 7])
+  symbols (s0 = 64 in [1, 65536])
+{
+  %3 = unsqueeze %1 dims [0, 2, 3]
+  %4 = expand %3 shape [s0, 16, 7, 7]
+  %5 = cast %4 to bf16
+  %6 = mul %0, %5
+  %7 = expand %2 shape [s0, 16, 7, 7]
+  %8 = add %6, %7
+  %9 = gt %8, %0
+  return %8, %9
+}
+)");
+  for (const KernelRunner* runner : {&bias, &channels}) {
+    const Schedule& schedule = runner->proposal.candidates.at(0).schedule;
+    EXPECT_NE(print(schedule).find("flat=1"), std::string::npos) << print(schedule);
+    for (int64_t rows : {1, 3, 8}) {
+      runner->check({{"s0", rows}});
+      runner->check({{"s0", rows}}, {}, 1);
+    }
+    const KernelCode code = generate(runner->body, schedule, "sm_90a", runner->context);
+    EXPECT_NE(code.ptx.find("ld.global.v4"), std::string::npos);
+    EXPECT_NE(code.ptx.find("st.global.v4"), std::string::npos);
+  }
+  // Must not fire: an output in another order than memory's.
+  const KernelRunner turned(R"(
+graph @k(%0: f32[33, 65] strides [1, 33]) -> f32[33, 65] {
+  %1 = neg %0
+  return %1
+}
+)");
+  for (const Candidate& c : turned.proposal.candidates) EXPECT_EQ(print(c.schedule).find("flat"), std::string::npos);
+  turned.check({});
+}
+
 }  // namespace
 }  // namespace tilewright
