@@ -103,6 +103,7 @@ class Engine {
     if (launch_.watch && !cluster.watch) cluster.watch = std::make_unique<Watch>(launch_, size, warps);
     while (cluster.blocks.size() < size) cluster.blocks.push_back(std::make_unique<Block>());
     std::vector<Block*> members;
+    members.reserve(cluster.blocks.size());
     for (auto& b : cluster.blocks) members.push_back(b.get());
     for (uint32_t rank = 0; rank < size; ++rank) {
       Block& b = *cluster.blocks[rank];

@@ -85,7 +85,7 @@ TEST(CudaMemory, StencilsInTwoAndThreeDimensions) {
   for (int z = 1; z < nz - 1; ++z)
     for (int y = 1; y < ny - 1; ++y)
       for (int i = 1; i < nx - 1; ++i) {
-        const size_t p = static_cast<size_t>((z * ny + y) * nx + i), plane = static_cast<size_t>(ny * nx);
+        const size_t p = (static_cast<size_t>(z) * ny + y) * nx + i, plane = static_cast<size_t>(ny) * nx;
         const float sum = volume[p - plane] + volume[p + plane] + volume[p - 1] + volume[p + 1] + volume[p - nx] +
                           volume[p + nx] - 6 * volume[p];
         ASSERT_EQ(result[p], sum);

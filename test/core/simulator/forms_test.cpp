@@ -186,6 +186,7 @@ const std::array<std::pair<const char*, bool (*)(long double, long double)>, 14>
 
 std::vector<uint64_t> pairs_of(const std::vector<uint64_t>& halves) {
   std::vector<uint64_t> out;
+  out.reserve(halves.size());
   for (size_t i = 0; i < halves.size(); ++i) out.push_back(halves[i] << 16 | halves[(7 * i + 3) % halves.size()]);
   return out;
 }
@@ -541,8 +542,7 @@ TEST(Forms, AtomicsOfFloats) {
   expect_atomic("add", "f32", bits(1.5f), bits(2.25f), 0, bits(3.75f));
   expect_atomic("add", "f64", bits(1.5), bits(0x1p-60), 0, bits(1.5));
   for (const FloatType& f : {kFloats[0], kFloats[1]}) {
-    const uint64_t one = f.name == std::string("f16") ? 0x3c00 : 0x3f80,
-                   two = f.name == std::string("f16") ? 0x4000 : 0x4000;
+    const uint64_t one = f.name == std::string("f16") ? 0x3c00 : 0x3f80, two = 0x4000;
     expect_atomic("add.noftz", f.name, one, one, 0, two);
     const std::string pair = std::string(f.name) + "x2";
     expect_atomic("add.noftz", pair, one << 16, one << 16 | one, 0, two << 16 | one);

@@ -144,6 +144,7 @@ struct Shape {
   uint32_t k, a_regs, b_regs, d_regs, per_register;
   std::function<std::pair<uint32_t, uint32_t>(uint32_t g, uint32_t t, uint32_t i)> a, b;  // (row, k), (k, column)
   std::function<uint32_t(int)> encode;                                                    // a small integer
+  std::function<uint32_t(int)> encode_b = {};                                             // of b; empty: the same
 };
 
 uint32_t f16_of(int v) {  // exact for |v| < 32
@@ -169,6 +170,12 @@ std::vector<Shape> shapes() {
     return std::bit_cast<uint32_t>(static_cast<float>(v)) | 0x1fffu;
   };  // low bits are ignored
   const auto s8_of = [](int v) { return static_cast<uint32_t>(v) & 255; };
+  // Both fp8 formats are f16 with fewer bits: e5m2 its upper half, e4m3 with an exponent biased by 7 instead of 15.
+  const auto e5m2_of = [](int v) { return f16_of(v) >> 8; };
+  const auto e4m3_of = [](int v) {
+    const uint32_t h = f16_of(v);
+    return v == 0 ? 0u : (h >> 8 & 0x80) | ((h >> 10 & 31) - 8) << 3 | (h >> 7 & 7);
+  };
   return {{"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 4, 2, 4, 2, a16, b16, bf16_of},
           {"m16n8k8.row.col.f32.bf16.bf16.f32", 8, 2, 1, 4, 2, a16, b16, bf16_of},
           {"m16n8k16.row.col.f32.f16.f16.f32", 16, 4, 2, 4, 2, a16, b16, f16_of},
@@ -176,7 +183,14 @@ std::vector<Shape> shapes() {
           {"m16n8k16.row.col.f16.f16.f16.f16", 16, 4, 2, 2, 2, a16, b16, f16_of},
           {"m16n8k8.row.col.f32.tf32.tf32.f32", 8, 4, 2, 4, 1, a32, b32, tf32_of},
           {"m16n8k4.row.col.f32.tf32.tf32.f32", 4, 2, 1, 4, 1, a32, b32, tf32_of},
-          {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, 2, 4, 4, a8, b8, s8_of}};
+          {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, 2, 4, 4, a8, b8, s8_of},
+          {"m16n8k32.row.col.satfinite.s32.s8.s8.s32", 32, 4, 2, 4, 4, a8, b8, s8_of},
+          {"m16n8k16.row.col.s32.s8.s8.s32", 16, 2, 1, 4, 4, a8, b8, s8_of},
+          {"m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, 2, 4, 4, a8, b8, e4m3_of},
+          {"m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, 2, 4, 4, a8, b8, e5m2_of},
+          {"m16n8k32.row.col.f32.e4m3.e5m2.f32", 32, 4, 2, 4, 4, a8, b8, e4m3_of, e5m2_of},
+          {"m16n8k32.row.col.f32.e5m2.e4m3.f32", 32, 4, 2, 4, 4, a8, b8, e5m2_of, e4m3_of},
+          {"m16n8k32.row.col.f16.e4m3.e4m3.f16", 32, 4, 2, 2, 4, a8, b8, e4m3_of}};
 }
 
 std::string list(const char* prefix, uint32_t n) {
@@ -220,7 +234,7 @@ TEST(Matrix, MultiplyAccumulate) {
       for (uint32_t i = 0; i < s.a_regs * s.per_register; ++i)
         place(lane, 0, i, s.encode(value_a(s.a(g, t, i).first, s.a(g, t, i).second)));
       for (uint32_t i = 0; i < s.b_regs * s.per_register; ++i)
-        place(lane, 4, i, s.encode(value_b(s.b(g, t, i).first, s.b(g, t, i).second)));
+        place(lane, 4, i, (s.encode_b ? s.encode_b : s.encode)(value_b(s.b(g, t, i).first, s.b(g, t, i).second)));
       for (uint32_t i = 0; i < 4; ++i) {
         const int c = value_c(g + 8 * (i >> 1), 2 * t + (i & 1));
         if (packed)
@@ -283,9 +297,90 @@ TEST(Matrix, MultiplyInDoublePrecision) {
   launch(*parse(ptx), "k", config_1d(1, 32), args, memory);
   for (uint32_t lane = 0; lane < 32; ++lane)
     for (uint32_t i = 0; i < 2; ++i) {
-      double expected = lane / 4;
+      const uint32_t row = lane / 4;
+      double expected = row;
       for (uint32_t k = 0; k < 4; ++k) expected += a(lane / 4, k) * b(k, 2 * (lane % 4) + i);
       EXPECT_EQ(io[4 * lane + 2 + i], expected);
+    }
+}
+
+// Elements of a lane in the larger shapes of f64 (sm_90), and of 8x8 products of bytes.
+TEST(Matrix, MultiplyOtherShapes) {
+  for (const uint32_t k : {4u, 8u, 16u}) {
+    const uint32_t na = k / 2, nb = k / 4;
+    const std::string name = "m16n8k" + std::to_string(k);
+    std::string body;
+    for (uint32_t i = 0; i < na + nb + 4; ++i)
+      body += "  ld.global.f64 %f" + std::to_string(i) + ", [%src+" + std::to_string(8 * i) + "];\n";
+    const auto vector = [](uint32_t first, uint32_t n) {
+      std::string out = "{";
+      for (uint32_t i = 0; i < n; ++i) out += (i ? ", %f" : "%f") + std::to_string(first + i);
+      return out + "}";
+    };
+    body += "  mma.sync.aligned." + name + ".row.col.f64.f64.f64.f64 " + vector(na + nb, 4) + ", " + vector(0, na) +
+            ", " + vector(na, nb) + ", " + vector(na + nb, 4) + ";\n";
+    for (uint32_t i = 0; i < 4; ++i)
+      body +=
+          "  st.global.f64 [%src+" + std::to_string(8 * (na + nb + i)) + "], %f" + std::to_string(na + nb + i) + ";\n";
+    const std::string ptx = module_header() +
+                            ".visible .entry k(.param .u64 io)\n{\n  .reg .b64 %src;\n  .reg .b32 %t;\n"
+                            "  .reg .f64 %f<16>;\n  ld.param.u64 %src, [io];\n  mov.u32 %t, %tid.x;\n"
+                            "  mad.wide.u32 %src, %t, 128, %src;\n" +
+                            body + "  ret;\n}\n";
+    const auto a = [](uint32_t row, uint32_t kk) { return row + 0.25 * kk; };
+    const auto b = [](uint32_t kk, uint32_t n) { return 2.0 * kk - n; };
+    std::vector<double> io(32 * 16);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      const uint32_t g = lane / 4, t = lane % 4;
+      for (uint32_t i = 0; i < na; ++i) io[lane * 16 + i] = a(i % 2 ? g + 8 : g, i / 2 * 4 + t);
+      for (uint32_t i = 0; i < nb; ++i) io[lane * 16 + na + i] = b(4 * i + t, g);
+      for (uint32_t i = 0; i < 4; ++i) io[lane * 16 + na + nb + i] = g + 100.0 * i;
+    }
+    const std::vector<Allocation> memory{allocation(io, "io")};
+    launch(*parse(ptx), "k", config_1d(1, 32), std::vector<std::vector<std::byte>>{pointer(io)}, memory);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t row = lane / 4;
+        double expected = row + 100.0 * i;
+        for (uint32_t kk = 0; kk < k; ++kk)
+          expected += a(lane / 4 + (i < 2 ? 0 : 8), kk) * b(kk, 2 * (lane % 4) + i % 2);
+        EXPECT_EQ(io[lane * 16 + na + nb + i], expected) << name;
+      }
+  }
+  const std::string bytes = module_header() + R"(
+.visible .entry k(.param .u64 io)
+{
+  .reg .b64 %src;
+  .reg .b32 %t, %a, %b, %c, %d;
+  ld.param.u64 %src, [io];
+  mov.u32 %t, %tid.x;
+  mad.wide.u32 %src, %t, 16, %src;
+  ld.global.v4.b32 {%a, %b, %c, %d}, [%src];
+  mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32 {%c, %d}, {%a}, {%b}, {%c, %d};
+  st.global.v2.b32 [%src+8], {%c, %d};
+  ret;
+})";
+  std::vector<uint32_t> io(32 * 4 + 4);
+  const size_t skip = (16 - reinterpret_cast<uint64_t>(io.data()) % 16) % 16 / 4;
+  uint32_t* cells = io.data() + skip;
+  const auto byte = [](uint32_t x, uint32_t y) { return (x * 37 + y * 101) & 255; };
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      cells[lane * 4] |= byte(lane / 4, 4 * (lane % 4) + i) << (8 * i);
+      cells[lane * 4 + 1] |= byte(4 * (lane % 4) + i, lane / 4 + 50) << (8 * i);
+    }
+    cells[lane * 4 + 2] = lane;
+    cells[lane * 4 + 3] = 1000;
+  }
+  const std::vector<Allocation> memory{allocation(io, "io")};
+  launch(*parse(bytes), "k", config_1d(1, 32),
+         std::vector<std::vector<std::byte>>{arg(reinterpret_cast<uint64_t>(cells))}, memory);
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t i = 0; i < 2; ++i) {
+      int expected = i ? 1000 : static_cast<int>(lane);
+      for (uint32_t k = 0; k < 16; ++k)
+        expected += static_cast<int8_t>(byte(lane / 4, k)) * static_cast<int>(byte(k, 2 * (lane % 4) + i + 50));
+      EXPECT_EQ(static_cast<int>(cells[lane * 4 + 2 + i]), expected);
     }
 }
 

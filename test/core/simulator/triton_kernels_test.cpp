@@ -103,7 +103,7 @@ TEST(Triton, CausalAttention) {
   for (int h = 0; h < heads; ++h)
     for (int i = 0; i < length; ++i) {
       const auto at = [&](const std::vector<uint16_t>& t, int row, int d) {
-        return half_value(t[static_cast<size_t>((h * length + row) * depth + d)]);
+        return half_value(t[(static_cast<size_t>(h) * length + row) * depth + d]);
       };
       std::vector<double> p(static_cast<size_t>(i) + 1);
       double sum = 0;
