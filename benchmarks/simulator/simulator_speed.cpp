@@ -1,11 +1,19 @@
-// Speed of the simulator on one core, counters and bounds checks on. Prints lane instructions a second; each kernel's
-// result is checked first.
+// Speed of the simulator on one core, counters and bounds checks on, without and with the checks for races and
+// uninitialised memory. Prints lane instructions a second, and multiply-adds a second of mma.sync; each kernel's result
+// is checked first.
+//
+//   simulator_speed [--out folder] [--note text]     writes simulator_speed-<date>.json and .md too
+#include <sys/utsname.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -88,6 +96,56 @@ std::string copy_kernel(bool vector) {
 })";
 }
 
+// A warp multiplies 16x16 by 16x32 of ones, `passes` times: two ldmatrix for four mma, of which each accumulator counts
+// 16 a pass.
+std::string mma_kernel() {
+  std::string body;
+  for (int n = 0; n < 4; ++n) {
+    const auto f = [&](int i) { return "%f" + std::to_string(4 * n + i); };
+    const std::string d = "{" + f(0) + ", " + f(1) + ", " + f(2) + ", " + f(3) + "}";
+    const std::string b = "{%r" + std::to_string(14 + 2 * (n % 2)) + ", %r" + std::to_string(15 + 2 * (n % 2)) + "}";
+    body += "  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + d + ", {%r10, %r11, %r12, %r13}, " + b + ", " +
+            d + ";\n";
+  }
+  std::string zeros;
+  for (int i = 0; i < 16; ++i) zeros += "  mov.f32 %f" + std::to_string(i) + ", 0f00000000;\n";
+  return header() + R"(
+.visible .entry mma_loop(.param .u64 out, .param .u32 passes) {
+  .shared .align 16 .b8 s[1024];
+  .reg .f32 %f<16>;
+  .reg .b32 %r<24>;
+  .reg .b64 %rd<8>;
+  .reg .pred %p<2>;
+  ld.param.u64 %rd1, [out];
+  ld.param.u32 %r1, [passes];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, s;
+  and.b32 %r4, %r2, 31;
+  mad.lo.s32 %r5, %r4, 16, %r3;
+  setp.lt.u32 %p1, %r2, 32;
+  @%p1 st.shared.v4.b32 [%r5], {0x3F803F80, 0x3F803F80, 0x3F803F80, 0x3F803F80};
+  @%p1 st.shared.v4.b32 [%r5+512], {0x3F803F80, 0x3F803F80, 0x3F803F80, 0x3F803F80};
+  bar.sync 0;
+)" + zeros +
+         R"(  mov.u32 %r6, 0;
+LOOP:
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r5];
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r14, %r15, %r16, %r17}, [%r5+512];
+)" + body +
+         R"(  add.s32 %r6, %r6, 1;
+  setp.lt.s32 %p1, %r6, %r1;
+  @%p1 bra LOOP;
+  mov.u32 %r7, %ctaid.x;
+  mov.u32 %r8, %ntid.x;
+  mad.lo.s32 %r9, %r7, %r8, %r2;
+  mul.wide.s32 %rd2, %r9, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  add.f32 %f0, %f0, %f15;
+  st.global.f32 [%rd3], %f0;
+  ret;
+})";
+}
+
 struct Timed {
   sim::LaunchResult result;
   double seconds = 0;
@@ -108,11 +166,10 @@ Timed timed(const std::string& ptx, const std::string& entry, const sim::LaunchC
   return best;
 }
 
-void report(const char* name, const Timed& t) {
-  std::printf("%-24s %8.1f M lane-instructions/s  (%llu in %.3f s)\n", name,
-              1e-6 * t.result.total.lane_instructions / t.seconds,
-              static_cast<unsigned long long>(t.result.total.lane_instructions), t.seconds);
-}
+struct Row {
+  std::string name, unit;
+  double target = 0, plain = 0, checked = 0;  // 1e6 a second
+};
 
 void check(bool right, const char* name) {
   if (right) return;
@@ -125,20 +182,50 @@ sim::Allocation allocation(const std::vector<T>& v, const char* name) {
   return {reinterpret_cast<uint64_t>(v.data()), v.size() * sizeof(T), name, true};
 }
 
-void fma_loop() {
+// Times a kernel without checks and with them; `work` is what a launch does.
+Row measure(const char* name, const char* unit, double target, const std::string& ptx, const std::string& entry,
+            sim::LaunchConfig config, const std::vector<std::vector<std::byte>>& args,
+            const std::vector<sim::Allocation>& memory, double (*work)(const sim::LaunchResult&)) {
+  Row row{name, unit, target};
+  config.threads = 1;
+  const Timed plain = timed(ptx, entry, config, args, memory);
+  row.plain = 1e-6 * work(plain.result) / plain.seconds;
+  config.check_races = config.check_uninitialized = true;
+  const Timed checked = timed(ptx, entry, config, args, memory);
+  row.checked = 1e-6 * work(checked.result) / checked.seconds;
+  return row;
+}
+
+double lane_instructions(const sim::LaunchResult& r) { return static_cast<double>(r.total.lane_instructions); }
+
+Row fma_loop() {
   const uint32_t blocks = 8, threads = 256, passes = 2000;
   std::vector<float> out(blocks * threads);
   sim::LaunchConfig config;
   config.grid = {blocks, 1, 1};
   config.block = {threads, 1, 1};
-  config.threads = 1;
-  const Timed t = timed(fma_kernel(), "fma_loop", config,
-                        {sim::arg(reinterpret_cast<uint64_t>(out.data())), sim::arg(passes)}, {allocation(out, "out")});
+  const Row row = measure("f32 fma loop", "M lane-instructions/s", 400, fma_kernel(), "fma_loop", config,
+                          {sim::arg(reinterpret_cast<uint64_t>(out.data())), sim::arg(passes)},
+                          {allocation(out, "out")}, lane_instructions);
   check(std::fabs(out[100] - 8.0f) < 1e-3f, "fma_loop");  // the fixed point 2 of x / 2 + 1, four times
-  report("fma loop", t);
+  return row;
 }
 
-void copy(const char* name, bool vector) {
+Row mma_loop() {
+  const uint32_t blocks = 4, threads = 128, passes = 2000;
+  std::vector<float> out(blocks * threads);
+  sim::LaunchConfig config;
+  config.grid = {blocks, 1, 1};
+  config.block = {threads, 1, 1};
+  const Row row =
+      measure("mma.sync bf16 loop", "M multiply-adds/s", 1500, mma_kernel(), "mma_loop", config,
+              {sim::arg(reinterpret_cast<uint64_t>(out.data())), sim::arg(passes)}, {allocation(out, "out")},
+              [](const sim::LaunchResult& r) { return 16.0 * 8 * 16 * 4 * 2000 * static_cast<double>(r.total.warps); });
+  for (float v : out) check(v == 2 * 16.0f * static_cast<float>(passes), "mma_loop");
+  return row;
+}
+
+Row copy(const char* name, bool vector) {
   const uint32_t threads = 256, blocks = 4096, n = threads * blocks, width = vector ? 4 : 1;
   const size_t bytes = size_t{n} * width * sizeof(float);
   const std::unique_ptr<float, void (*)(void*)> in(static_cast<float*>(std::aligned_alloc(128, bytes)), std::free);
@@ -149,18 +236,71 @@ void copy(const char* name, bool vector) {
   sim::LaunchConfig config;
   config.grid = {blocks, 1, 1};
   config.block = {threads, 1, 1};
-  config.threads = 1;
-  const Timed t = timed(copy_kernel(vector), "copy", config, {sim::arg(from), sim::arg(to), sim::arg(n)},
-                        {{from, bytes, "in", false}, {to, bytes, "out", true}});
+  const Row row = measure(name, "M lane-instructions/s", 100, copy_kernel(vector), "copy", config,
+                          {sim::arg(from), sim::arg(to), sim::arg(n)},
+                          {{from, bytes, "in", false}, {to, bytes, "out", true}}, lane_instructions);
   check(std::memcmp(in.get(), out.get(), bytes) == 0, name);
-  check(t.result.total.global_load.sectors == uint64_t{n} * width * 4 / 32, name);
-  report(name, t);
+  return row;
+}
+
+std::string date(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, format, std::gmtime(&now));
+  return text;
+}
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  utsname host{};
+  uname(&host);
+  return host.machine;
+}
+
+void write_results(const std::string& folder, const std::string& note, const std::vector<Row>& rows) {
+  using Json = nlohmann::ordered_json;
+  Json out = {{"date", date("%Y-%m-%d %H:%M")}, {"cpu", processor()}, {"threads", 1}, {"note", note}};
+  std::string table = "# simulator_speed\n\n";
+  for (const auto& [key, value] : out.items())
+    table += "- " + key + ": " + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
+  table += "\n| case | unit | target | checks_off | checks_on | on_over_off |\n| --- | --- | --- | --- | --- | --- |\n";
+  out["rows"] = Json::array();
+  for (const Row& r : rows) {
+    out["rows"].push_back({{"case", r.name},
+                           {"unit", r.unit},
+                           {"target", r.target},
+                           {"checks_off", r.plain},
+                           {"checks_on", r.checked},
+                           {"on_over_off", r.checked / r.plain}});
+    char line[256];
+    std::snprintf(line, sizeof line, "| %s | %s | %.0f | %.1f | %.1f | %.2f |\n", r.name.c_str(), r.unit.c_str(),
+                  r.target, r.plain, r.checked, r.checked / r.plain);
+    table += line;
+  }
+  const std::string path = folder + "/simulator_speed-" + date("%Y-%m-%d-%H%M");
+  std::ofstream(path + ".json") << out.dump(1) << "\n";
+  std::ofstream(path + ".md") << table;
 }
 
 }  // namespace
 
-int main() {
-  fma_loop();
-  copy("streaming copy, 4 bytes", false);
-  copy("streaming copy, 16 bytes", true);
+int main(int argc, char** argv) {
+  std::string folder, note;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--out") == 0) folder = argv[i + 1];
+    if (std::strcmp(argv[i], "--note") == 0) note = argv[i + 1];
+  }
+  std::vector<Row> rows;
+  const auto run = [&](const Row& r) {
+    std::printf("%-26s %9.1f %s (target %.0f), with checks %9.1f (%.2f)\n", r.name.c_str(), r.plain, r.unit.c_str(),
+                r.target, r.checked, r.checked / r.plain);
+    rows.push_back(r);
+  };
+  run(fma_loop());
+  run(copy("streaming copy, 4 bytes", false));
+  run(copy("streaming copy, 16 bytes", true));
+  run(mma_loop());
+  if (!folder.empty()) write_results(folder, note, rows);
 }

@@ -37,7 +37,8 @@ Context make_context(const Options& options, std::string_view device);
 std::function<void(const std::string& name, const std::string& text)> make_dump(const std::string& root,
                                                                                 const std::string& graph);
 
-// The simulator behind the runtime's Device interface: loads PTX and launches on host memory.
-std::unique_ptr<Device> make_simulator_device(const std::string& arch);
+// The simulator behind the runtime's Device interface: loads PTX and launches on host memory. `check`: each launch is
+// looked through for races and reads of shared memory that nobody has written.
+std::unique_ptr<Device> make_simulator_device(const std::string& arch, bool check);
 
 }  // namespace tilewright

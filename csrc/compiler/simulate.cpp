@@ -146,7 +146,7 @@ PlainCaller::SlotValue slot_value(const Type& type, const InterpValue& input,
 SimulatedRun simulate(const CompiledGraph& compiled, const std::string& arch, const std::vector<InterpValue>& inputs,
                       const std::map<std::string, int64_t>& symbols) {
   const auto plan = std::make_shared<const Plan>(compiled.plan);
-  const Executor executor(plan, compiled.kernels, make_simulator_device(arch));
+  const Executor executor(plan, compiled.kernels, make_simulator_device(arch, /*check=*/true));
   PlainCaller caller(plan->slots());
   TW_CHECK(inputs.size() == plan->parameters.size())
       << inputs.size() << " inputs, " << plan->parameters.size() << " parameters";

@@ -18,7 +18,7 @@ class SimulatedKernel : public LoadedKernel {
 
 class SimulatorDevice : public Device {
  public:
-  explicit SimulatorDevice(std::string arch) : arch_(std::move(arch)) {}
+  SimulatorDevice(std::string arch, bool check) : arch_(std::move(arch)), check_(check) {}
 
   std::string name() const override { return "simulator of " + arch_; }
   std::string arch() const override { return arch_; }
@@ -38,6 +38,7 @@ class SimulatorDevice : public Device {
     config.grid = request.grid;
     config.block = request.block;
     config.dynamic_smem_bytes = request.dynamic_smem_bytes;
+    config.check_races = config.check_uninitialized = check_;
     config.counters = false;  // nobody reads them here, and they cost time
     std::vector<std::vector<std::byte>> args;
     for (uint64_t value : request.args) args.push_back(sim::arg(value));
@@ -55,12 +56,13 @@ class SimulatorDevice : public Device {
 
  private:
   const std::string arch_;
+  const bool check_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_simulator_device(const std::string& arch) {
-  return std::make_unique<SimulatorDevice>(arch);
+std::unique_ptr<Device> make_simulator_device(const std::string& arch, bool check) {
+  return std::make_unique<SimulatorDevice>(arch, check);
 }
 
 }  // namespace tilewright

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cfenv>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -119,7 +120,8 @@ class Engine {
     cluster.order.clear();
     cluster.order.reserve(size_t{size} * warps);
     for (Block* b : members)
-      for (uint32_t i = 0; i < warps; ++i) cluster.order.push_back(b->warps[i].get());
+      std::transform(b->warps.begin(), b->warps.begin() + warps, std::back_inserter(cluster.order),
+                     [](const auto& w) { return w.get(); });
   }
 
   void start_block(Block& b) {

@@ -300,7 +300,7 @@ struct Warp {
   bool yielding = false;         // leave the warp for now
   bool polled = false;           // an atomic access since the slice began: a loop may wait for other threads
   bool loosened = false;         // lanes have gone on before others came to their meeting
-  bool blocked = false;          // what it polled for has not happened
+  bool blocked = false;          // what it last polled for has not happened
   bool acted = false;            // something that others may wait for has happened
   uint64_t awaited = 0;          // host address of the mbarrier at which it polls
   uint32_t cluster_waiting = 0;  // lanes between arrival and wait at the cluster's barrier

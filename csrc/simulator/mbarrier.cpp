@@ -88,11 +88,12 @@ uint64_t update(Warp& w, std::byte* at, int lane, Change change) {
   word = encode(s);
   std::memcpy(at, &word, 8);
   w.acted = true;
-  if (completed && w.block->watch) w.block->watch->mbarrier_complete(host_address(at));
+  if (completed && w.block->watch) w.block->watch->mbarrier_complete(lane, host_address(at));
   return before;
 }
 
 void complete_tx(Warp& w, std::byte* at, int32_t bytes, int lane) {
+  if (w.block->watch) w.block->watch->mbarrier_deliver(host_address(at));
   update(w, at, lane, [&](State& s) { s.tx -= bytes; });
 }
 
@@ -201,8 +202,9 @@ void test_wait(const Instr& in, Warp& w, uint32_t mask) {
   });
   uint32_t* p = w.slot<uint32_t>(in.d);
   *p = (*p & ~mask) | done;
-  if (done == mask) return;
-  w.polled = w.blocked = true;
+  w.blocked = done != mask;
+  if (!w.blocked) return;
+  w.polled = true;
   w.yielding = true;
   w.stop = true;
 }

@@ -53,6 +53,7 @@ void set_registers(const Instr& in, Warp& w, uint32_t mask) {
   move.warps |= bit;
   if (move.warps == 0xf) move.warps = 0;
   w.acted = true;
+  w.blocked = false;
 }
 
 }  // namespace

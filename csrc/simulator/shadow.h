@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-// What the checks remember of memory: for each place the last write, and the reads since.
+// What the checks remember of memory: for each place the last writes, and the reads since.
 namespace tilewright::sim {
 
 // One access to one place.
@@ -29,7 +29,8 @@ struct Mark {
 };
 
 struct Cell {
-  Mark write;
+  Mark write;   // not atomic
+  Mark atomic;  // since then, the last atomic one
   Mark reads[2];
   uint32_t more = 0;  // further readers: Page::more, from 1
 };

@@ -303,7 +303,7 @@ namespace {
 template <bool Checked>
 void run(Warp& w, uint32_t slice) {
   const uint32_t whole = slice;
-  w.polled = w.blocked = false;
+  w.polled = false;
   while (slice > 0 && (w.running || pick(w))) {
     w.stop = false;
     while (slice > 0) {

@@ -1,7 +1,9 @@
 #include "simulator/watch.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 
 #include "simulator/machine.h"
 
@@ -53,11 +55,26 @@ struct Watch::Touch {
   Mark mark;  // what it leaves
   Access access = Access::kRead;
   Space space = Space::kGlobal;
-  bool proxy = false;        // through the asynchronous proxy
-  bool needs_value = false;  // reads what somebody must have written
-  int lane = 0;              // that performs it
+  bool proxy = false;            // through the asynchronous proxy
+  bool needs_value = false;      // reads what somebody must have written
+  int lane = 0;                  // that performs it
+  const Instr* store = nullptr;  // an ordinary store of registers, to `begin`
+  uint64_t begin = 0;
   bool writes() const { return access != Access::kRead; }
+  bool leaves_as_it_is(uint64_t address, uint32_t bytes) const;
 };
+
+// Whether a store writes the bytes that are there already.
+bool Watch::Touch::leaves_as_it_is(uint64_t address, uint32_t bytes) const {
+  if (!store) return false;
+  std::array<std::byte, 16> image{};
+  for (uint32_t e = 0; e < store->vector; ++e) {
+    const uint32_t slot = store->vector == 1 ? store->d : warp->now.code->lists[store->list + e];
+    std::memcpy(image.data() + e * store->bytes, warp->regs + slot + static_cast<size_t>(lane) * store->reg_bytes,
+                store->bytes);
+  }
+  return std::memcmp(image.data() + (address - begin), reinterpret_cast<const void*>(address), bytes) == 0;
+}
 
 void Watch::Knowledge::join(const Knowledge& other) {
   known.join(other.known);
@@ -105,9 +122,9 @@ uint16_t Watch::agent_of(const Warp& w) const {
   return static_cast<uint16_t>(w.block->rank * warps_a_block_ + w.index);
 }
 
-uint16_t Watch::new_agent(const Warp& w, const char* what) {
+uint16_t Watch::new_agent(const Warp& w, const char* what, bool of_mbarrier) {
   if (agents_.size() >= Mark::kNobody) fault("the checks know no more than 65535 mbarriers and warps of a cluster");
-  agents_.push_back({agent_of(w), what});
+  agents_.push_back({agent_of(w), what, of_mbarrier});
   return static_cast<uint16_t>(agents_.size() - 1);
 }
 
@@ -133,6 +150,8 @@ void Watch::access(const Instr& in, Warp& w, Space space, const uint64_t* at, ui
   t.space = space;
   t.access = atomic && store ? Access::kAtomic : store ? Access::kWrite : Access::kRead;
   t.mark = {s.time, site_of(in, w), cluster_, s.agent, 0, static_cast<uint8_t>(atomic ? Mark::kAtomic : 0)};
+  static const Handler plain_store = find_handler("st");
+  if (in.fn == plain_store && !atomic) t.store = &in;
   const bool needs_value = uninitialized_ && (!store || read_modify_write) && space == Space::kShared;
   const bool look_up =
       uninitialized_ && (!store || read_modify_write) && space == Space::kGlobal && shared_.any_uninitialized;
@@ -145,6 +164,7 @@ void Watch::access(const Instr& in, Warp& w, Space space, const uint64_t* at, ui
       const Region* r = find_region(launch_, at[lane], bytes);
       t.needs_value = r && !r->initialized;
     }
+    t.begin = at[lane];
     touch(t, space, at[lane], bytes);
   }
 }
@@ -191,14 +211,22 @@ Page& Watch::global_page(uint64_t number) {
 
 bool Watch::unordered(const Touch& t, const Mark& earlier) const {
   if (!earlier.is_set()) return false;
+  const Knowledge& knows = t.state->knows;
+  // A strong load sees what a relaxed load before it has learned, also without the fence that weak loads need.
+  const bool strong = t.access == Access::kRead && (t.mark.flags & Mark::kAtomic);
   if (earlier.cluster != cluster_) {
     const std::lock_guard<std::mutex> lock(shared_.location_mutex);
-    for (const auto& [location, releases] : t.state->knows.known.seen.entries())
-      if (location->tells(releases, earlier.cluster, earlier.agent, earlier.time)) return false;
-    return true;
+    const auto told = [&](const Seen& seen) {
+      const auto tells = [&](const auto& entry) {
+        return entry.first->tells(entry.second, earlier.cluster, earlier.agent, earlier.time);
+      };
+      return std::any_of(seen.entries().begin(), seen.entries().end(), tells);
+    };
+    return !told(knows.known.seen) && !(strong && told(knows.pending.seen));
   }
   if (earlier.agent == t.warp_agent) return earlier.time >= t.state->synced && earlier.lane != t.lane;
-  return earlier.time > t.state->knows.known.clock.at(earlier.agent);
+  return earlier.time > knows.known.clock.at(earlier.agent) &&
+         !(strong && earlier.time <= knows.pending.clock.at(earlier.agent));
 }
 
 void Watch::add_read(const Touch& t, Page& page, Cell& cell) const {
@@ -233,7 +261,7 @@ void Watch::touch_page(const Touch& t, Page& page, uint64_t address, uint32_t of
   for (uint32_t i = first; i < last; ++i) {
     Cell& cell = page.cells[i];
     const uint64_t here = address + ((i - first) << page.shift);
-    if (t.needs_value && !cell.write.is_set()) {
+    if (t.needs_value && !cell.write.is_set() && !cell.atomic.is_set()) {
       fault(Check::kUninitialized,
             std::string("uninitialised ") + space_name(t.space) + " memory: a load of byte " + place_of(t.space, here) +
                 (t.space == Space::kShared ? ", which no thread of the block has written"
@@ -247,7 +275,10 @@ void Watch::touch_page(const Touch& t, Page& page, uint64_t address, uint32_t of
       // Lanes of one store instruction may write one place: one of them wins.
       const bool same_store = writes && w.site == t.mark.site && w.agent == t.warp_agent && w.cluster == cluster_ &&
                               t.mark.agent == t.warp_agent;
-      if (!(atomic && (w.flags & Mark::kAtomic)) && !same_store && unordered(t, w)) report(t, w, true, here);
+      // Nor is it one when warps or blocks store what is there already, by one instruction: work done twice.
+      if (!same_store && unordered(t, w) && !(w.site == t.mark.site && t.leaves_as_it_is(here, 1u << page.shift)))
+        report(t, w, true, here);
+      if (!atomic && unordered(t, cell.atomic)) report(t, cell.atomic, true, here);
       if (t.proxy && w.is_set() && w.cluster == cluster_ && w.agent < warps_.size() &&
           w.time > t.state->knows.proxied.at(w.agent))
         report(t, w, true, here);
@@ -265,20 +296,24 @@ void Watch::touch_page(const Touch& t, Page& page, uint64_t address, uint32_t of
       if (races_) add_read(t, page, cell);
       continue;
     }
-    cell.write = t.mark;
+    if (atomic) {
+      cell.atomic = t.mark;
+    } else {
+      cell.write = t.mark;
+      cell.atomic = Mark();
+    }
     if (cell.reads[0].is_set()) page.free_reads(cell);
   }
 }
 
-std::string Watch::who(const Mark& mark) const {
+std::string Watch::who(const Mark& mark, bool with_block) const {
   const uint32_t warp = mark.cluster == cluster_ && mark.agent < agents_.size() && mark.agent >= warps_.size()
                             ? agents_[mark.agent].warp
                             : mark.agent;
   const uint32_t rank = warp / warps_a_block_, index = warp % warps_a_block_;
   std::string out = mark.lane < 0 ? "several threads of warp " + std::to_string(index)
                                   : "thread " + std::to_string(index * kLanes + static_cast<uint32_t>(mark.lane));
-  if (mark.cluster != cluster_ || blocks_ > 1)
-    out += " of block " + std::to_string(uint64_t{mark.cluster} * blocks_ + rank);
+  if (with_block || blocks_ > 1) out += " of block " + std::to_string(uint64_t{mark.cluster} * blocks_ + rank);
   return out;
 }
 
@@ -319,23 +354,24 @@ void Watch::report(const Touch& t, const Mark& earlier, bool earlier_writes, uin
   if (!unordered(t, earlier))
     fault(Check::kMissingFence,
           "missing proxy fence: " + now + byte + " of " + space + " memory that a generic " + then + " by " +
-              who(earlier) + " has written, " + place,
+              who(earlier, false) + " has written, " + place,
           "after it, and before the barrier, each writing thread executes fence.proxy.async", t.lane, address);
+  std::string how;
   if (was_async) {
-    const WarpState& issuer = warps_[agents_[earlier.agent].warp];
-    const bool waited = earlier.time <= issuer.knows.known.clock.at(earlier.agent);
-    const std::string how = agents_[earlier.agent].what;
-    if (!waited || &issuer == t.state)
+    // Threads that have not issued the copies of a group need a barrier behind the wait of those that have.
+    const Agent& agent = agents_[earlier.agent];
+    how = std::string("; it is waited for by ") + agent.what;
+    if (agent.of_mbarrier || agent.warp == t.warp_agent)
       fault(Check::kMissingWait,
-            "missing wait: " + now + byte + " of " + space + " memory that the asynchronous copy by " + who(earlier) +
-                ", " + place + ", may still " + (earlier_writes ? "write" : "read"),
-            "wait for it by " + how + " before", t.lane, address);
+            "missing wait: " + now + byte + " of " + space + " memory that the asynchronous copy by " +
+                who(earlier, false) + ", " + place + ", may still " + (earlier_writes ? "write" : "read"),
+            std::string("wait for it by ") + agent.what + " before", t.lane, address);
   }
   const bool same_warp = earlier.cluster == cluster_ && earlier.agent == t.warp_agent;
   const bool other_cluster = earlier.cluster != cluster_;
   fault(t.space == Space::kShared ? Check::kSharedRace : Check::kGlobalRace,
-        space + "-memory race: " + now + byte + " by " + who(t.mark) + " is unordered with the " + then + " by " +
-            who(earlier) + ", " + place,
+        space + "-memory race: " + now + byte + " by " + who(t.mark, other_cluster) + " is unordered with the " + then +
+            " by " + who(earlier, other_cluster) + ", " + place + how,
         same_warp       ? "lanes of one warp need a bar.warp.sync between"
         : other_cluster ? "blocks are ordered by a fence and an atomic on either side, or by the end of the kernel"
                         : "a barrier is missing between",
@@ -358,18 +394,22 @@ void Watch::copy(const Instr& in, Warp& w, int lane, Group group, const std::byt
   uint16_t source_agent;
   if (mbarrier != kNoMbarrier) {
     Mbarrier& b = mbarriers_[mbarrier];
-    if (b.agent == Mark::kNobody) b.agent = new_agent(w, "a wait on its mbarrier");
+    if (b.agent == Mark::kNobody) b.agent = new_agent(w, "a wait on its mbarrier", true);
     agents_[b.agent].warp = s.agent;
     t.mark.time = b.copies_until = b.phase + 1;
     t.mark.agent = source_agent = b.agent;
     b.site = t.mark.site;
+    ++b.under_way;
   } else {
     Copies& c = s.copies[static_cast<size_t>(group)];
     if (c.agent == Mark::kNobody) {
       const bool bulk = group == Group::kBulk;
-      c.agent = new_agent(w, bulk ? "cp.async.bulk.commit_group and cp.async.bulk.wait_group"
-                                  : "cp.async.commit_group and cp.async.wait_group, or cp.async.wait_all");
-      c.source_agent = bulk ? new_agent(w, "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read") : c.agent;
+      c.agent = new_agent(w,
+                          bulk ? "cp.async.bulk.commit_group and cp.async.bulk.wait_group"
+                               : "cp.async.commit_group and cp.async.wait_group, or cp.async.wait_all",
+                          false);
+      c.source_agent =
+          bulk ? new_agent(w, "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read", false) : c.agent;
     }
     if (c.site != t.mark.site || lane <= c.lane || group == Group::kBulk) ++c.issued;
     c.site = t.mark.site;
@@ -394,7 +434,10 @@ void Watch::copy(const Instr& in, Warp& w, int lane, Group group, const std::byt
     touch(source, source.space, reinterpret_cast<uint64_t>(from), bytes);
   }
   t.proxy = false;
-  t.access = Access::kWrite;
+  // Of the copies, those that combine with what is there have elements of a register's size.
+  const bool reduces = in.target != 0 && in.reg_bytes != 0;
+  t.access = reduces ? Access::kAtomic : Access::kWrite;
+  if (reduces) t.mark.flags |= Mark::kAtomic;
   t.space = space_of(to);
   touch(t, t.space, reinterpret_cast<uint64_t>(to), bytes);
 }
@@ -550,10 +593,9 @@ void Watch::mbarrier_forget(const Instr& in, Warp& w, int lane, uint64_t at) {
           lane};
   touch(t, Space::kShared, at, 8);
   // What follows is ordinary memory.
-  t.mark.flags = 0;
   uint32_t offset, left;
   Page& page = shared_page(at, offset, left);
-  for (uint32_t i = 0; i < 8u >> page.shift; ++i) page.cells[(offset >> page.shift) + i].write = t.mark;
+  for (uint32_t i = 0; i < 8u >> page.shift; ++i) page.cells[(offset >> page.shift) + i].write.flags = 0;
   mbarriers_.erase(at);
 }
 
@@ -588,8 +630,17 @@ void Watch::mbarrier_copies_arrive(Warp& w, uint64_t at) {
   if (c.agent != Mark::kNobody) mbarriers_[at].arriving.known.clock.raise(c.agent, c.issued);
 }
 
-void Watch::mbarrier_complete(uint64_t at) {
+void Watch::mbarrier_deliver(uint64_t at) {
   Mbarrier& b = mbarriers_[at];
+  b.under_way -= b.under_way > 0;
+}
+
+void Watch::mbarrier_complete(int lane, uint64_t at) {
+  Mbarrier& b = mbarriers_[at];
+  if (races_ && b.under_way > 0)
+    fault(Check::kMbarrier,
+          "an mbarrier ends a phase while bytes of it are still to come, " + site_text(*launch_.kernel, b.site),
+          "all bytes are expected, by expect_tx, before the last arrival", lane, seen_address(Space::kShared, at));
   ++b.phase;
   b.completed.join(b.arriving);
   b.arriving.clear();

@@ -83,7 +83,8 @@ class Watch {
   void mbarrier_use(const Instr& in, Warp& w, int lane, uint64_t at);  // any operation on it
   void mbarrier_arrive(Warp& w, int lane, uint64_t at);
   void mbarrier_copies_arrive(Warp& w, uint64_t at);  // the warp's cp.async copies are done
-  void mbarrier_complete(uint64_t at);
+  void mbarrier_deliver(uint64_t at);                 // the bytes of a copy
+  void mbarrier_complete(int lane, uint64_t at);
   void mbarrier_observe(Warp& w, uint64_t at);
 
   // A warp ends: copies that still need its block's memory are faults.
@@ -122,15 +123,17 @@ class Watch {
     uint32_t observed = 0;      // of which somebody has seen the end
     uint32_t copies_until = 0;  // phase that the last copy belongs to
     uint32_t site = 0;          // of the last copy
+    uint32_t under_way = 0;     // copies that have not delivered their bytes
   };
   struct Agent {
     uint16_t warp = 0;
     const char* what = "";
+    bool of_mbarrier = false;
   };
   struct Touch;
 
   uint16_t agent_of(const Warp& w) const;
-  uint16_t new_agent(const Warp& w, const char* what);
+  uint16_t new_agent(const Warp& w, const char* what, bool of_mbarrier);
   WarpState& state(const Warp& w) { return warps_[agent_of(w)]; }
   void learn(WarpState& s, const Knowledge& from);
   void tick(WarpState& s);
@@ -142,7 +145,7 @@ class Watch {
   Page& shared_page(uint64_t address, uint32_t& offset, uint32_t& left);
   Page& global_page(uint64_t number);
   [[noreturn]] void report(const Touch& t, const Mark& earlier, bool earlier_writes, uint64_t address);
-  std::string who(const Mark& mark) const;
+  std::string who(const Mark& mark, bool with_block) const;
   // The address as the kernel sees it, and in words.
   uint64_t seen_address(Space space, uint64_t address) const;
   std::string place_of(Space space, uint64_t address) const;

@@ -44,7 +44,7 @@ std::shared_ptr<Compiled> compile(const std::string& text, const std::map<std::s
     const Context ctx = make_context(options, device);
     graph = compile_graph(text, ctx);
     if (target.is_cpu()) {
-      runs_on = make_simulator_device(ctx.gpu.arch);
+      runs_on = make_simulator_device(ctx.gpu.arch, options.check_kernels);
     } else {
       runs_on = make_cuda_device(target.has_index() ? target.index() : 0);
     }

@@ -60,6 +60,12 @@ class Options:
         key=False,
         doc="raise on internal errors instead of leaving the operators to PyTorch",
     )
+    check_kernels: bool = option(
+        False,
+        "TILEWRIGHT_CHECK_KERNELS",
+        key=False,
+        doc="on the simulator: look for races and reads of shared memory that nobody has written, at every launch",
+    )
     dump: str = option("", "TILEWRIGHT_DUMP", key=False, doc="folder that receives every stage's text")
     report: str = option(
         "",

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 os.environ.setdefault("TILEWRIGHT_STRICT", "1")
 os.environ.setdefault("TILEWRIGHT_KERNELS", "generate")
+os.environ.setdefault("TILEWRIGHT_CHECK_KERNELS", "1")
 if not torch.cuda.is_available():
     os.environ.setdefault("TILEWRIGHT_TARGET", "sim:sm_90a")
 

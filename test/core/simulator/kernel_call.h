@@ -34,7 +34,8 @@ template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
 template <typename... Args>
-LaunchResult call(const Module& module, const std::string& entry, const LaunchConfig& config, Args&&... args) {
+LaunchResult call(const Module& module, const std::string& entry, LaunchConfig config, Args&&... args) {
+  config.check_races = config.check_uninitialized = config.check_registers = true;
   std::vector<std::vector<std::byte>> values;
   std::vector<Allocation> memory;
   const auto add = [&](auto& a) {
