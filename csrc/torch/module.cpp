@@ -3,6 +3,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/pipeline.h"
+#include "runtime/assemble.h"
 #include "runtime/cuda_driver.h"
 #include "support/options.h"
 #include "torch/boxed_function.h"
@@ -70,6 +71,25 @@ std::string after_passes(const std::string& text, const std::map<std::string, st
   return print(graph);
 }
 
+// What the assembler says of the kernel of a variant, for the architecture that it was generated for.
+py::dict resources(const Compiled& compiled, const std::string& key) {
+  MachineCode code;
+  {
+    const py::gil_scoped_release no_gil;
+    static std::string why;
+    static const std::shared_ptr<Assembler> assembler = Assembler::load({}, &why);
+    if (!assembler) throw DeviceError("no assembler: " + why);
+    const std::shared_ptr<const Artifact> artifact = compiled.graph().kernels->get(key);
+    code = assembler->assemble(artifact->ptx, artifact->arch, artifact->entry);
+  }
+  py::dict fields;
+  fields["registers"] = code.registers;
+  fields["smem_bytes"] = code.static_smem_bytes;
+  fields["stack_bytes"] = code.stack_bytes;
+  fields["spill_bytes"] = code.spill_store_bytes + code.spill_load_bytes;
+  return fields;
+}
+
 py::list options_table() {
   py::list rows;
   for (const OptionInfo& row : option_table()) {
@@ -95,6 +115,7 @@ PYBIND11_MODULE(_C, m) {
       .def("__call__", &call_translated, py::arg("args"))
       // What AOTAutograd calls, with `constants` after its inputs and only the first `outputs` results.
       .def("boxed", &make_boxed_function, py::arg("constants"), py::arg("outputs"))
+      .def("resources", &resources, py::arg("key"))
       .def("plan_text", [](const Compiled& c) { return print(c.graph().plan); })
       .def("report_json", [](const Compiled& c) { return c.graph().report_json; })
       .def_property_readonly("phases_us", [](const Compiled& c) { return c.graph().phases_us; })

@@ -1,12 +1,14 @@
 """Runs a function eagerly and compiled, and compares everything a user can see of the two."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from tilewright.backend import GraphCompiler
+from tilewright.explanation import short_names
 from tilewright.options import read_options
 from torch.utils._pytree import tree_leaves
 
@@ -29,6 +31,13 @@ class Recorder:
         """Names of the operators as captured, in order."""
         lines = [line.split() for text in self.texts for line in text.splitlines()]
         return [words[words.index("call") + 1].split("(")[0] for words in lines if "call" in words]
+
+
+def made_and_left(report: dict[str, Any]) -> str:
+    """Of a graph's report: the kernels in order with their origins, and how often each operator is left to PyTorch."""
+    lines = [f"  kernel {k['name']}: {', '.join(short_names(k['origins']))}\n" for k in report["kernels"]]
+    calls = Counter(f"{call['op']}: {call['why']}" for call in report["calls"] if not call["view"])
+    return "".join(lines + [f"  {count} x call {call}\n" for call, count in sorted(calls.items())])
 
 
 def tensors(values: Any) -> list[torch.Tensor]:

@@ -39,6 +39,7 @@ def golden(request):
     def compare(name: str, text: str) -> None:
         path = HERE / "golden" / name
         if os.environ.get("TILEWRIGHT_BLESS") == "1":
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         assert path.exists(), f"no golden {path}; TILEWRIGHT_BLESS=1 writes it"
         assert text == path.read_text()

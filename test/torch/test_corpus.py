@@ -1,10 +1,12 @@
 """Graphs captured on a GPU (test/corpus): all are compiled, and run on the simulator against the interpreter."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from agree import made_and_left
 from tilewright.options import read_options
 from tilewright.testing import compile_text, run_text
 
@@ -30,5 +32,8 @@ def test_kernels_agree_with_the_interpreter(path: Path, size: int | None) -> Non
 
 
 @each_graph
-def test_compiles_by_predicted_time(path: Path) -> None:
-    compile_text(path.read_text(), read_options({"target": "sim:sm_90a", "kernels": "auto", "strict": True}))
+@pytest.mark.parametrize("kernels", ["generate", "auto"])
+def test_what_is_made_and_what_is_left(path: Path, kernels: str, golden) -> None:
+    options = read_options({"target": "sim:sm_90a", "kernels": kernels, "strict": True})
+    report = json.loads(compile_text(path.read_text(), options).report_json())
+    golden(f"corpus/{path.stem}_{kernels}.txt", made_and_left(report))
