@@ -12,6 +12,18 @@ foreach(folder ${test_folders})
   add_test(NAME ${folder} COMMAND tilewright_test_${folder})
 endforeach()
 
+# Libraries that stand in for the driver and the assembler; the program loads them by their path, before anything asks for
+# the names.
+foreach(fake cuda nvjitlink)
+  add_library(tilewright_fake_${fake} MODULE ${CMAKE_SOURCE_DIR}/test/core/fake_driver/fake_${fake}.cpp)
+  string(TOUPPER ${fake} upper)
+  target_compile_definitions(tilewright_test_fake_driver
+    PRIVATE TILEWRIGHT_FAKE_${upper}="$<TARGET_FILE:tilewright_fake_${fake}>")
+  add_dependencies(tilewright_test_fake_driver tilewright_fake_${fake})
+endforeach()
+target_link_options(tilewright_fake_cuda PRIVATE -Wl,-soname,libcuda.so.1)
+target_link_options(tilewright_fake_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13)
+
 # The text tests: lit runs every .tw file with RUN lines, in parallel (test/core/lit.cfg.py). They need the tools of
 # the build, FileCheck and Python, so only a build of the core has them.
 file(GLOB_RECURSE text_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/core/*.tw)

@@ -1,11 +1,12 @@
 """Every kernel of the models and the corpus is assembled for all architectures: none spills or takes more registers.
 
-golden/resources.json keeps what the assembler says of each; TILEWRIGHT_BLESS=1 rewrites it.
+golden/resources.json keeps registers and bytes of static shared memory of each, as the assembler counts them.
 """
 
 import itertools
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -68,7 +69,8 @@ def recorded():
     found = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     yield found
     if os.environ.get("TILEWRIGHT_BLESS") == "1":
-        RECORDED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        text = json.dumps(found, indent=1, sort_keys=True)
+        RECORDED.write_text(re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", text) + "\n")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs no GPU, and captures on the CPU")
@@ -84,7 +86,9 @@ def test_resources(name: str, recorded) -> None:
             key = " ".join(filter(None, (name, kind, arch)))
             if os.environ.get("TILEWRIGHT_BLESS") == "1":
                 recorded[key] = {kernel: [use["registers"], use["smem_bytes"]] for kernel, use in found.items()}
-            assert recorded[key].keys() == found.keys(), key
+            assert recorded.get(key, {}).keys() == found.keys(), (
+                f"{key} has other kernels: TILEWRIGHT_BLESS=1 keeps them"
+            )
             for kernel, (registers, smem_bytes) in recorded[key].items():
                 assert found[kernel]["registers"] <= registers + SLACK, f"{key}: {kernel}"
-                assert found[kernel]["smem_bytes"] == smem_bytes, f"{key}: {kernel}"
+                assert found[kernel]["smem_bytes"] <= smem_bytes, f"{key}: {kernel}"

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 from agree import Recorder, agrees, same
-from tilewright import backend
+from tilewright import _C, backend
 
 
 def compiled_with(fn, **options):
@@ -99,3 +99,55 @@ def test_a_wrong_size_is_an_error_not_a_crash(device):
     torch.compile(lambda x: x.exp(), backend=recorder)(x)
     with pytest.raises(RuntimeError, match="inputs"):
         recorder.parts[0].executable([x, x])
+
+
+@pytest.mark.parametrize("fn", [lambda x: x, lambda x: None, lambda x: (3, x)], ids=["input", "nothing", "number"])
+def test_an_empty_graph(device, fn):
+    x = torch.randn(3, device=device)
+    same(fn(x), torch.compile(fn, backend="tilewright")(x), "output")
+
+
+def test_an_empty_graph_of_text(device):
+    text = "graph @empty(%x: f32[3]) -> (f32[3])\n{\n  return %x\n}\n"
+    options = {"target": "" if device.type == "cuda" else "sim:sm_90a"}
+    x = torch.randn(3, device=device)
+    assert _C.compile(text, options, [], str(x.device))([x])[0] is x
+
+
+def test_tensors_without_elements(device):
+    agrees(lambda x: (torch.softmax(x * 2, -1), x.sum(), x.sum(0)), torch.zeros(0, 4, device=device))
+
+
+def rows_apart(step, device):
+    """Two rows so many bytes apart; nobody touches the memory between them."""
+    x = torch.empty(step + 512, dtype=torch.uint8, device=device).as_strided((2, 512), (step, 1))
+    return x.copy_(torch.arange(1024, device=device).reshape(2, 512))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_more_than_2_to_the_31_elements(device, dynamic):
+    def fn(x):
+        return x * 3 + 1
+
+    recorder = Recorder()
+    compiled = torch.compile(fn, backend=recorder, dynamic=dynamic)
+    for step in (1024, 2**31, 2**32 + 64):
+        x = rows_apart(step, device)
+        same(fn(x), compiled(x), f"rows {step} bytes apart")
+    assert len(recorder.parts) == (1 if dynamic else 2)
+    for part in recorder.parts:
+        text, counts = part.executable.plan_text(), part.executable.launches()
+        assert sum(count for _, _, count in counts) > 0
+        assert text.count("variant ") == len(counts) > text.count("index32"), "a variant with 64-bit indices"
+
+
+def test_a_dump_folder_that_cannot_be_made(device, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(Exception, match=r"option dump: cannot make the folder .*file.*: Not a directory"):
+        compiled_with(torch.sin, dump=str(file / "in"))(torch.ones(2, device=device))
+
+
+def test_a_report_that_cannot_be_written(device, tmp_path):
+    with pytest.raises(Exception, match="No such file or directory"):
+        compiled_with(torch.sin, report=str(tmp_path / "absent" / "report"))(torch.ones(2, device=device))
