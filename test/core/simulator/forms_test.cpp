@@ -584,5 +584,52 @@ TEST(Forms, AtomicsOf128Bits) {
   }
 }
 
+// ---- addresses, hints, launches ------------------------------------------------------------------------------------
+
+// Bit k of the result: whether the k-th address is one of the space that is asked for.
+TEST(Forms, SpacesOfGenericAddresses) {
+  const std::string spaces[] = {"global", "const", "param", "shared", "local"};
+  std::string body =
+      "  .shared .b8 s[4];\n  .local .b8 l[4];\n  .reg .b64 %x<5>;\n  .reg .pred %p;\n"
+      "  mov.u64 %x0, %src;\n  mov.u64 %x1, table;\n  cvta.const.u64 %x1, %x1;\n  mov.u64 %x2, in;\n"
+      "  cvta.param.u64 %x2, %x2;\n  mov.u64 %x3, s;\n  cvta.shared.u64 %x3, %x3;\n  mov.u64 %x4, l;\n"
+      "  cvta.local.u64 %x4, %x4;\n";
+  for (int asked = 0; asked < 5; ++asked)
+    for (int k = 0; k < 5; ++k)
+      body += "  isspacep." + spaces[asked] + " %p, %x" + std::to_string(k) + ";\n  @%p add.u64 %d, %d, " +
+              std::to_string(1 << (5 * asked + k)) + ";\n";
+  std::string ptx = cell_kernel(body);
+  ptx.insert(module_header().size(), ".const .align 4 .b8 table[4] = {1, 2, 3, 4};\n");
+  EXPECT_EQ(run_cells(ptx, {0, 0, 0, 0})[0], 1u | 1u << 6 | 1u << 12 | 1u << 18 | 1u << 24);
+}
+
+TEST(Forms, HintsChangeNothing) {
+  const std::string ptx = cell_kernel(R"(
+  .reg .b64 %policy;
+  createpolicy.fractional.L2::evict_first.b64 %policy, 1.0;
+  prefetch.global.L2 [%src];
+  applypriority.global.L2::evict_normal [%src], 128;
+  ld.global.nc.L1::no_allocate.L2::cache_hint.b64 %d, [%src], %policy;
+  st.global.L2::cache_hint.b64 [%dst], %d, %policy;
+)");
+  EXPECT_EQ(run_cells(ptx, {1234, 0, 0, 0})[0], 1234u);
+}
+
+TEST(Forms, RequiredClusters) {
+  const auto module = parse(module_header() +
+                            ".visible .entry k(.param .u64 out)\n.explicitcluster\n.reqnctapercluster 2, 1, 1\n{\n"
+                            "  .reg .b64 %o;\n  .reg .b32 %r;\n  ld.param.u64 %o, [out];\n"
+                            "  mov.u32 %r, %ctaid.x;\n  mad.wide.u32 %o, %r, 4, %o;\n"
+                            "  mov.u32 %r, %cluster_nctarank;\n  st.global.u32 [%o], %r;\n  ret;\n}\n");
+  EXPECT_EQ(kernel_info(*module, "k").reqcluster, (std::array<uint32_t, 3>{2, 1, 1}));
+  std::vector<uint32_t> out(4);
+  call(*module, "k", config_1d(4, 1), out);
+  EXPECT_EQ(out, std::vector<uint32_t>(4, 2));
+  LaunchConfig other = config_1d(4, 1);
+  other.cluster = {4, 1, 1};
+  const std::string text = thrown<UserError>([&] { call(*module, "k", other, out); });
+  EXPECT_NE(text.find("cluster (4, 1, 1), .reqnctapercluster asks for (2, 1, 1)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace tilewright::sim
