@@ -6,6 +6,7 @@ from agree import agrees, made_and_left
 from models import GPT2, MLP, BertLayer, LlamaBlock, ResNetBlock
 
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
+GOLDEN_TORCH = "2.13."  # other versions capture other operators: 2.14 no clone for a dropout that does nothing
 
 
 @pytest.fixture
@@ -13,7 +14,7 @@ def holds(golden, device):
     """A model's golden; capture on a GPU finds other operators, which the corpus keeps."""
 
     def check(name: str, dynamic, recorder) -> None:
-        if device.type == "cpu":
+        if device.type == "cpu" and torch.__version__.startswith(GOLDEN_TORCH):
             text = "".join(f"{part.kind}\n{made_and_left(part.report())}" for part in recorder.parts)
             golden(f"{name}_dynamic.txt" if dynamic else f"{name}.txt", text)
 
