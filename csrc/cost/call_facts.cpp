@@ -123,6 +123,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"aten.lift_fresh", view()},
     {"aten.linear", matmul()},
     {"aten.log_normal", random()},
+    {"aten.logsumexp", memory(0.8, 6, 7)},  // max, x - max, exp and sum each read it, two write as much
     {"aten.matmul", matmul()},
     {"aten.mean", memory(0.68)},
     {"aten.miopen_batch_norm", memory(0.5, 1.5)},

@@ -36,6 +36,13 @@ TEST(CallTime, MemoryBoundOperatorsAreAsMeasuredOnAnH200) {
   }
 }
 
+TEST(CallTime, AnOperatorOfSeveralKernelsReadsSeveralTimes) {
+  const std::string x = "%x: bf16[s0, 4096] strides [4096, 1]";
+  const auto kernel_us = [&](const char* call) { return price_last(x, call).time.kernel_us; };
+  EXPECT_GT(kernel_us("%y = call aten.logsumexp.default(%x, [1]) : bf16[s0] strides [1]"),
+            4 * kernel_us("%y = call aten.sum.dim_IntList(%x, [1]) : bf16[s0] strides [1]"));
+}
+
 TEST(CallTime, MatrixProductsTakeTheirFlops) {
   const CallTime t = price_last("%x: bf16[4096, 4096], %w: bf16[4096, 4096]",
                                 "%y = call aten.mm.default(%x, %w) : bf16[4096, 4096] strides [4096, 1]");
