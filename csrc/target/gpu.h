@@ -48,7 +48,7 @@ struct GpuFacts {
   bool has_bulk_copy = false;
 
   bool as_ptx = false;    // newer than the table: its driver assembles the PTX made for `arch`
-  bool measured = false;  // figures from the calibration program; else from data sheets
+  bool measured = false;  // memory and graphs were measured on one; else all is from data sheets
 };
 
 const std::vector<GpuFacts>& gpu_table();
