@@ -44,6 +44,11 @@ void widen(Graph& g, Node* node) {
   take_over(g, node, narrow);
 }
 
+bool is_rounding(const Node& node) {
+  return node.op == Op::kCast && is_narrow(node.type().dtype) && node.operand(0)->type.dtype == DType::kF32 &&
+         is_made_by_rule(node);
+}
+
 // Whether every reader of the rounded value widens it again.
 bool only_widened(const Value& v) {
   return v.output_uses == 0 && !v.users.empty() && std::all_of(v.users.begin(), v.users.end(), [](const Node* n) {
@@ -58,10 +63,12 @@ void relax_rounding(Graph& g, const Context& ctx) {
   for (Node* node : g.nodes()) {
     if (can_widen(*node)) widen(g, node);
   }
+  std::vector<Node*> roundings;  // none of them is among the nodes that go
   for (Node* node : g.nodes()) {
-    const bool rounds =
-        node->op == Op::kCast && is_narrow(node->type().dtype) && node->operand(0)->type.dtype == DType::kF32;
-    if (!rounds || !is_made_by_rule(*node) || !only_widened(*node->result())) continue;
+    if (is_rounding(*node)) roundings.push_back(node);
+  }
+  for (Node* node : roundings) {
+    if (!only_widened(*node->result())) continue;
     Value* wide = node->operand(0);
     const std::vector<Node*> users = node->result()->users;
     for (Node* user : users) {

@@ -30,7 +30,14 @@ def test_24_layers_take_the_kernels_of_12():
     options = read_options({"target": "sim:sm_90a", "kernels": "generate"})
     texts = {layers: captured(layers) for layers in (12, 24)}
     kernels, making_us = {}, {}
-    for _ in range(3):
+
+    def bound_us() -> float:
+        return 1.2 * making_us[12] + 5_000
+
+    # The least of some times is the machine's own; on a busy one it takes more of them.
+    for attempt in range(15):
+        if attempt > 2 and making_us[24] <= bound_us():
+            break
         for layers, text in texts.items():
             compiled = compile_text(text, options)
             kernels[layers] = [key for _, key, _ in compiled.launches()]
@@ -38,4 +45,4 @@ def test_24_layers_take_the_kernels_of_12():
             making_us[layers] = min(us, making_us.get(layers, us))
     assert len(kernels[24]) > len(kernels[12])
     assert set(kernels[24]) == set(kernels[12])
-    assert making_us[24] <= 1.2 * making_us[12] + 5_000, making_us
+    assert making_us[24] <= bound_us(), making_us
