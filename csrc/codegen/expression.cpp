@@ -88,6 +88,13 @@ Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
   throw InternalError("%" + step.value->name + " is used before it is reduced");
 }
 
+// The index that a lane picks, in 64 bits, and whether there is such an element among `size`.
+std::pair<Reg, Reg> ExpressionEmitter::picked_target(const Regs& targets, size_t lane, Reg size) {
+  llvm::IRBuilder<>& ir = k_.ir();
+  const Reg target = ir.CreateSExt(targets[targets.size() > 1 ? lane : 0], ir.getInt64Ty());
+  return {target, ir.CreateICmpULT(target, ir.CreateZExt(size, ir.getInt64Ty()))};
+}
+
 // One element a lane, wherever its index is; element 0 for an index that is none.
 Regs ExpressionEmitter::make_picked_load(const Frame& frame, const ProgramStep& step) {
   llvm::IRBuilder<>& ir = k_.ir();
@@ -97,8 +104,7 @@ Regs ExpressionEmitter::make_picked_load(const Frame& frame, const ProgramStep& 
   Regs values;
   for (int lane = 0; lane < (varies ? frame.lanes : 1); ++lane) {
     Frame place = frame;
-    const Reg target = ir.CreateSExt(targets[targets.size() > 1 ? lane : 0], ir.getInt64Ty());
-    const Reg exists = ir.CreateICmpULT(target, ir.CreateZExt(size, ir.getInt64Ty()));
+    const auto [target, exists] = picked_target(targets, lane, size);
     place.axes[step.picked] = ir.CreateTrunc(ir.CreateSelect(exists, target, ir.getInt64(0)), k_.index_type());
     const Reg may_read = with_mask(frame, holds(place, step.guard, lane));
     values.push_back(k_.if_else_zero(may_read, [&] {
@@ -114,10 +120,9 @@ Regs ExpressionEmitter::make_picked(const Frame& frame, const ProgramStep& step)
   const Reg size = k_.expression(step.index, {}, [](const Expr&) { return true; });
   Regs values;
   for (size_t lane = 0; lane < std::max(targets.size(), elements.size()); ++lane) {
-    const Reg target = ir.CreateSExt(targets[targets.size() > 1 ? lane : 0], ir.getInt64Ty());
+    const Reg exists = picked_target(targets, lane, size).second;
     const Reg element = elements[elements.size() > 1 ? lane : 0];
     const Reg zero = llvm::Constant::getNullValue(element->getType());
-    const Reg exists = ir.CreateICmpULT(target, ir.CreateZExt(size, ir.getInt64Ty()));
     // A sum with zeros is never -0.
     values.push_back(ir.CreateSelect(exists, ir.CreateFAdd(element, zero), zero));
   }

@@ -60,6 +60,7 @@ class ExpressionEmitter {
   LaneAccess access_of(const Frame& frame, const Expr& index, const Guard& guard, DType dtype) const;
   Regs load_lanes(const Frame& frame, const ProgramStep& step, const LaneAccess& access);
   void store_lanes(const Frame& frame, const ProgramStore& store, const LaneAccess& access, const Regs& values);
+  std::pair<Reg, Reg> picked_target(const Regs& targets, size_t lane, Reg size);
   Regs make_picked_load(const Frame& frame, const ProgramStep& step);
   Regs make_picked(const Frame& frame, const ProgramStep& step);
   Regs make_scalar(const ProgramStep& step);

@@ -41,15 +41,6 @@ void for_each_access(const ElementProgram& p, F visit) {
 
 double hint(const ElementProgram& p, const Expr& e) { return static_cast<double>(p.space.table().hint(e)); }
 
-// Elements of the iteration space that differ for this index: the product of the sizes of its axes.
-double touched(const ElementProgram& p, const Expr& index) {
-  double n = 1;
-  for (const ProgramAxis& a : p.axes) {
-    if (p.space.depends_on(index, a.symbol)) n *= std::max(hint(p, a.size), 1.0);
-  }
-  return n;
-}
-
 constexpr int kWarp = 32;
 constexpr int64_t kSectorBytes = 32;
 // Runs of this many bytes waste nothing to speak of at their ends.
@@ -116,7 +107,7 @@ void price_access(const ElementProgram& p, const AccessView& a, const WarpWalk& 
   access.value = a.name;
   access.is_store = a.is_store;
   const auto size = static_cast<double>(bytes(a.dtype));
-  double unique = touched(p, a.index);
+  double unique = elements_touched(p, a.index);
   if (!a.guard.empty()) unique = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0));
   access.unique_bytes = std::min(unique, std::max(hint(p, a.memory.numel()), 0.0)) * size;
   access.bytes = std::max(access.unique_bytes, unique * size);
@@ -138,6 +129,14 @@ int64_t saturating_byte_bound(const ElementProgram& p, const Type& memory, bool 
 }
 
 }  // namespace
+
+double elements_touched(const ElementProgram& p, const Expr& index) {
+  double n = 1;
+  for (const ProgramAxis& a : p.axes) {
+    if (p.space.depends_on(index, a.symbol)) n *= std::max(hint(p, a.size), 1.0);
+  }
+  return n;
+}
 
 VectorFacts vector_facts(const ElementProgram& p, const std::string& axis, int lanes) {
   VectorFacts facts;
@@ -165,7 +164,7 @@ int preferred_lanes(const ElementProgram& p, const std::string& axis) {
     const LaneAccess access = lane_access(p, a.index, a.guard, axis, 2, a.dtype, 16);
     const bool consecutive =
         access.kind == LaneAccess::Kind::kVector || (access.kind == LaneAccess::Kind::kStrided && access.stride == 1);
-    if (consecutive) traffic[bytes(a.dtype)] += touched(p, a.index) * bytes(a.dtype);
+    if (consecutive) traffic[bytes(a.dtype)] += elements_touched(p, a.index) * bytes(a.dtype);
   });
   if (traffic.empty()) return 1;
   const auto most =

@@ -18,6 +18,9 @@ struct VectorFacts {
 };
 VectorFacts vector_facts(const ElementProgram& program, const std::string& axis, int lanes);
 
+// Elements of the iteration space that differ for this index, at the hints: the product of the sizes of its axes.
+double elements_touched(const ElementProgram& program, const Expr& index);
+
 // Lanes for 16-byte accesses of the element type that moves most bytes consecutively along `axis`; 1 if none does.
 int preferred_lanes(const ElementProgram& program, const std::string& axis);
 

@@ -30,9 +30,7 @@ Schedule make_schedule(int vec, int rows, int unroll, int threads, int index_bit
            {"align", align}}};
 }
 
-bool is_flat(const Schedule& s) {
-  return std::find(s.params.begin(), s.params.end(), std::pair<std::string, int64_t>("flat", 1)) != s.params.end();
-}
+bool is_flat(const Schedule& s) { return s.param("flat", 0) == 1; }
 
 std::string innermost(const ElementProgram& p) { return p.axes.empty() ? "" : p.axes.back().symbol; }
 

@@ -301,7 +301,7 @@ ReductionParams ReductionParams::of(const Schedule& s) {
   p.index_bits = static_cast<int>(s.param("index_bits"));
   p.align = s.param("align");
   p.stream = s.param("stream") != 0;
-  p.shift = std::find(s.params.begin(), s.params.end(), std::pair<std::string, int64_t>("shift", 1)) != s.params.end();
+  p.shift = s.param("shift", 0) == 1;
   return p;
 }
 

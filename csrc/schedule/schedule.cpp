@@ -14,6 +14,13 @@ int64_t Schedule::param(std::string_view name) const {
   throw InternalError("schedule `" + print(*this) + "` has no parameter " + std::string(name));
 }
 
+int64_t Schedule::param(std::string_view name, int64_t otherwise) const {
+  for (const auto& [key, value] : params) {
+    if (key == name) return value;
+  }
+  return otherwise;
+}
+
 std::string print(const Schedule& s) {
   std::string text = s.family;
   for (const auto& [key, value] : s.params) text += " " + key + "=" + std::to_string(value);

@@ -19,6 +19,7 @@ struct Schedule {
   std::vector<std::pair<std::string, int64_t>> params;  // in the family's order
 
   int64_t param(std::string_view name) const;  // throws InternalError where absent
+  int64_t param(std::string_view name, int64_t otherwise) const;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 std::string print(const Schedule& s);

@@ -44,11 +44,7 @@ bool is_consecutive(const ElementProgram& p, const ProgramStore& store, const st
 double hint(const ElementProgram& p, const Expr& e) { return static_cast<double>(p.space.table().hint(e)); }
 
 double bytes_touched(const ElementProgram& p, const Expr& index, DType dtype) {
-  auto n = static_cast<double>(bytes(dtype));
-  for (const ProgramAxis& a : p.axes) {
-    if (p.space.depends_on(index, a.symbol)) n *= std::max(hint(p, a.size), 1.0);
-  }
-  return n;
+  return static_cast<double>(bytes(dtype)) * elements_touched(p, index);
 }
 
 // Bytes of accesses that are consecutive along an axis, of those that also vary along `also`.

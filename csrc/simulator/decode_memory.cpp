@@ -213,7 +213,7 @@ void Decoder::atom(Opcode& op) {
   in.access = new_access(AccessKind::kAtomic);
 }
 
-void Decoder::prefetch(Opcode& op) { emit("nothing", Kind::kMemory); }
+void Decoder::prefetch(Opcode&) { emit("nothing", Kind::kMemory); }
 
 // A cache policy has no effect on results.
 void Decoder::create_policy(Opcode&) {

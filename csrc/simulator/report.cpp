@@ -150,4 +150,11 @@ void set_checks(LaunchConfig& config, const std::string& names) {
   }
 }
 
+void set_order(LaunchConfig& config, std::string_view completion, std::string_view order) {
+  config.completion = completion == "eager"  ? Completion::kEager
+                      : completion == "lazy" ? Completion::kLazy
+                                             : Completion::kRandom;
+  config.order = order == "random" ? WarpOrder::kRandom : WarpOrder::kInTurn;
+}
+
 }  // namespace tilewright::sim

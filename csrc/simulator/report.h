@@ -17,5 +17,7 @@ std::string report_json(const LaunchResult& result);
 
 // Turns on the checks that a comma-separated list names: races, uninitialized, registers, all, none. Throws UserError.
 void set_checks(LaunchConfig& config, const std::string& names);
+// When asynchronous copies finish (eager, lazy or random) and in which order warps run (in-turn or random).
+void set_order(LaunchConfig& config, std::string_view completion, std::string_view order);
 
 }  // namespace tilewright::sim

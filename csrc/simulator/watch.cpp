@@ -561,13 +561,9 @@ void Watch::cluster_wait(Warp& w) { learn(state(w), cluster_complete_); }
 
 // ---- mbarriers -----------------------------------------------------------------------------------------------------
 
-void Watch::mbarrier_init(const Instr& in, Warp& w, int lane, uint64_t at) {
+// An mbarrier is made, or its memory is given back: a store to all of it.
+void Watch::write_mbarrier(const Instr& in, Warp& w, int lane, uint64_t at) {
   WarpState& s = state(w);
-  if (races_ && mbarriers_.count(at))
-    fault(Check::kMbarrier, "mbarrier.init of an mbarrier that is in use",
-          "an mbarrier is made once; mbarrier.inval comes before another use of its memory", lane,
-          seen_address(Space::kShared, at));
-  mbarriers_[at] = Mbarrier();
   Touch t{&w,
           &s,
           s.agent,
@@ -580,18 +576,17 @@ void Watch::mbarrier_init(const Instr& in, Warp& w, int lane, uint64_t at) {
   touch(t, Space::kShared, at, 8);
 }
 
+void Watch::mbarrier_init(const Instr& in, Warp& w, int lane, uint64_t at) {
+  if (races_ && mbarriers_.count(at))
+    fault(Check::kMbarrier, "mbarrier.init of an mbarrier that is in use",
+          "an mbarrier is made once; mbarrier.inval comes before another use of its memory", lane,
+          seen_address(Space::kShared, at));
+  mbarriers_[at] = Mbarrier();
+  write_mbarrier(in, w, lane, at);
+}
+
 void Watch::mbarrier_forget(const Instr& in, Warp& w, int lane, uint64_t at) {
-  WarpState& s = state(w);
-  Touch t{&w,
-          &s,
-          s.agent,
-          {s.time, site_of(in, w), cluster_, s.agent, static_cast<int8_t>(lane), Mark::kMbarrier},
-          Access::kWrite,
-          Space::kShared,
-          false,
-          false,
-          lane};
-  touch(t, Space::kShared, at, 8);
+  write_mbarrier(in, w, lane, at);
   // What follows is ordinary memory.
   uint32_t offset, left;
   Page& page = shared_page(at, offset, left);

@@ -139,6 +139,7 @@ class Watch {
   void tick(WarpState& s);
   void synchronise(const Instr& in, Warp& w, Space space, const uint64_t* at, uint32_t mask, bool store, bool load);
   void touch(const Touch& t, Space space, uint64_t address, uint64_t bytes);
+  void write_mbarrier(const Instr& in, Warp& w, int lane, uint64_t at);
   void touch_page(const Touch& t, Page& page, uint64_t address, uint32_t offset, uint32_t bytes);
   bool unordered(const Touch& t, const Mark& earlier) const;
   void add_read(const Touch& t, Page& page, Cell& cell) const;

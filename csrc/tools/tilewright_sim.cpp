@@ -203,10 +203,7 @@ int run(const Settings& settings) {
   config.threads = settings.threads;
   config.seed = settings.seed;
   sim::set_checks(config, settings.checks);
-  config.completion = settings.completion == "eager"  ? sim::Completion::kEager
-                      : settings.completion == "lazy" ? sim::Completion::kLazy
-                                                      : sim::Completion::kRandom;
-  config.order = settings.order == "random" ? sim::WarpOrder::kRandom : sim::WarpOrder::kInTurn;
+  sim::set_order(config, settings.completion, settings.order);
   std::mt19937_64 random(settings.seed);
   std::vector<Argument> arguments;
   arguments.reserve(settings.args.size());

@@ -34,11 +34,7 @@ py::dict simulate(const SimulatedModule& simulated, const std::string& entry, co
   config.step_budget = settings["step_budget"].cast<uint64_t>();
   config.seed = settings["seed"].cast<uint64_t>();
   sim::set_checks(config, settings["check"].cast<std::string>());
-  const auto completion = settings["completion"].cast<std::string>(), order = settings["order"].cast<std::string>();
-  config.completion = completion == "eager"  ? sim::Completion::kEager
-                      : completion == "lazy" ? sim::Completion::kLazy
-                                             : sim::Completion::kRandom;
-  config.order = order == "random" ? sim::WarpOrder::kRandom : sim::WarpOrder::kInTurn;
+  sim::set_order(config, settings["completion"].cast<std::string>(), settings["order"].cast<std::string>());
   std::vector<std::vector<std::byte>> args;
   std::vector<sim::Allocation> memory;
   for (const py::handle& p : parameters) {

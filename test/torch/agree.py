@@ -2,11 +2,12 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
+from tilewright import _C
 from tilewright.backend import GraphCompiler
 from tilewright.explanation import short_names
 from tilewright.options import read_options
@@ -38,6 +39,12 @@ def made_and_left(report: dict[str, Any]) -> str:
     lines = [f"  kernel {k['name']}: {', '.join(short_names(k['origins']))}\n" for k in report["kernels"]]
     calls = Counter(f"{call['op']}: {call['why']}" for call in report["calls"] if not call["view"])
     return "".join(lines + [f"  {count} x call {call}\n" for call, count in sorted(calls.items())])
+
+
+def compile_text(text: str, device: torch.device, hosts: Sequence[Any] = ()) -> _C.Compiled:
+    """A graph's text as a plan of calls."""
+    options = {"kernels": "call", "target": "" if device.type == "cuda" else "sim:sm_90a"}
+    return _C.compile(text, options, list(hosts), str(torch.empty(0, device=device).device))
 
 
 def tensors(values: Any) -> list[torch.Tensor]:

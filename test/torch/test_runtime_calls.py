@@ -5,15 +5,11 @@ import weakref
 
 import pytest
 import torch
+from agree import compile_text
 from tilewright import _C
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
-
-
-def compile_text(text, device, hosts=()):
-    options = {"kernels": "call", "target": "" if device.type == "cuda" else "sim:sm_90a"}
-    return _C.compile(text, options, list(hosts), str(torch.empty(0, device=device).device))
 
 
 def run(text, args, hosts=()):

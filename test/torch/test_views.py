@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from agree import Recorder, agrees, same
+from agree import Recorder, agrees, compile_text, same
 from tilewright import _C
 
 VIEWS = {
@@ -102,11 +102,6 @@ TEXT = """graph @g(%x: f32[4, 6] strides [6, 1]) -> (f32[6, 4])
   return %r
 }
 """
-
-
-def compile_text(text: str, device: torch.device) -> _C.Compiled:
-    options = {"kernels": "call", "target": "" if device.type == "cuda" else "sim:sm_90a"}
-    return _C.compile(text, options, [], str(torch.empty(0, device=device).device))
 
 
 def test_an_input_with_other_strides(device):
