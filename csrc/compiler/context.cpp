@@ -17,7 +17,7 @@ void check_choice(const std::string& option, const std::string& value, const std
   std::string all;
   for (const std::string& choice : choices) {
     if (choice == value) return;
-    all += (all.empty() ? "" : ", ") + choice;
+    if (!choice.empty()) all += (all.empty() ? "" : ", ") + choice;
   }
   const std::string near = nearest_name(value, choices);
   throw UserError("option " + option + ": found \"" + value + "\", expected one of " + all +
@@ -60,6 +60,8 @@ std::string new_folder(const std::string& root, const std::string& graph) {
 Context make_context(const Options& options, std::string_view device) {
   check_choice("kernels", options.kernels, {"auto", "generate", "call"});
   check_choice("numerics", options.numerics, {"eager", "fast"});
+  check_choice("matmul", options.matmul, {"auto", "generate", "call"});
+  check_choice("float32_matmul", options.float32_matmul, {"", "ieee", "tf32"});
   Context ctx;
   ctx.options = options;
   if (!options.target.empty()) {

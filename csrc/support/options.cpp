@@ -99,4 +99,8 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string product_choice(const Options& options) {
+  return options.kernels == "auto" ? options.matmul : options.kernels;
+}
+
 }  // namespace tilewright

@@ -33,4 +33,7 @@ void set_option(Options& options, std::string_view name, std::string_view value)
 // from it.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
+// The option `matmul`, which kernels=generate and kernels=call overrule.
+std::string product_choice(const Options& options);
+
 }  // namespace tilewright

@@ -7,7 +7,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,12 @@ class GraphCompiler:
         if device is None:
             warn_once("no-gpu", NO_GPU)
             return gm.forward
+        # Backward is compiled later, when PyTorch may be set otherwise.
+        compile_part = functools.partial(replace(self, options=as_pytorch_is_set(self.options)).compile_part, device)
         capture = aot_autograd(
-            fw_compiler=functools.partial(self.compile_part, device, "forward"),
-            bw_compiler=functools.partial(self.compile_part, device, "backward"),
-            inference_compiler=functools.partial(self.compile_part, device, "inference"),
+            fw_compiler=functools.partial(compile_part, "forward"),
+            bw_compiler=functools.partial(compile_part, "backward"),
+            inference_compiler=functools.partial(compile_part, "inference"),
             partition_fn=partition,
             keep_inference_input_mutations=True,
         )
@@ -110,6 +112,14 @@ NO_GPU = (
     "tilewright: the graph has no tensor on a GPU, so PyTorch runs it; move the model to a GPU, or compile for the "
     'simulator with options={"target": "sim:sm_90a"} or TILEWRIGHT_TARGET=sim:sm_90a'
 )
+
+
+def as_pytorch_is_set(options: Options) -> Options:
+    """The options with those that follow PyTorch's switches settled."""
+    if options.float32_matmul:
+        return options
+    allows_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return replace(options, float32_matmul="tf32" if allows_tf32 else "ieee")
 
 
 def captured_values(gm: fx.GraphModule) -> list[Any]:

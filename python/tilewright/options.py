@@ -54,6 +54,20 @@ class Options:
         choices=("eager", "fast"),
         doc="eager: every operator rounds as eager does; fast: float32 between fused operators",
     )
+    matmul: str = option(
+        "call",
+        "TILEWRIGHT_MATMUL",
+        key=False,
+        choices=("auto", "generate", "call"),
+        doc="products of matrices: auto: by predicted time; generate: every one a family can take; call: none",
+    )
+    float32_matmul: str = option(
+        "",
+        "TILEWRIGHT_FLOAT32_MATMUL",
+        key=True,
+        choices=("", "ieee", "tf32"),
+        doc="products of float32: ieee; tf32: of operands rounded to 10 bits of fraction; empty: as PyTorch is set",
+    )
     strict: bool = option(
         False,
         "TILEWRIGHT_STRICT",

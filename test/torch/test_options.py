@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 from tilewright import _C
+from tilewright.backend import as_pytorch_is_set
 from tilewright.options import OptionError, Options, as_text, read_options
 
 
@@ -24,6 +25,24 @@ def test_options_win_over_the_environment_and_defaults():
     assert read_options({"kernels": "generate"}, environ) == Options(kernels="generate", strict=True)
 
 
+@pytest.mark.parametrize(("precision", "wanted"), [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")])
+def test_products_of_float32_follow_pytorch(precision, wanted):
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(precision)
+        assert as_pytorch_is_set(Options()).float32_matmul == wanted
+        assert as_pytorch_is_set(Options(float32_matmul="ieee")).float32_matmul == "ieee"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("option", ["kernels", "numerics", "matmul", "float32_matmul"])
+def test_the_core_refuses_bad_values_itself(option):
+    graph = "graph @f(%x: f32[4]) -> f32[4] {\n  return %x\n}\n"
+    with pytest.raises(Exception, match=f'option {option}: found "bad", expected one of '):
+        _C.compile(graph, {"target": "sim:sm_90a", option: "bad"}, [], "cpu")
+
+
 def test_options_are_frozen():
     with pytest.raises(FrozenInstanceError):
         read_options({}, {}).strict = True
@@ -34,6 +53,8 @@ def test_options_are_frozen():
     [
         ({"kernel": "call"}, "unknown option 'kernel'; did you mean 'kernels'?"),
         ({"kernels": "cal"}, "unknown kernels 'cal'; did you mean 'call'?"),
+        ({"matmul": "generated"}, "unknown matmul 'generated'; did you mean 'generate'?"),
+        ({"float32_matmul": "tf23"}, "unknown float32_matmul 'tf23'; did you mean 'tf32'? (there are ieee, tf32;"),
         ({"target": "sim:sm_90"}, "unknown target 'sim:sm_90'; did you mean 'sim:sm_90a'?"),
         ({"gpu": "h20"}, "unknown gpu 'h20'; did you mean 'h200'?"),
         ({"strict": "yes"}, "option 'strict' takes True or False, found str 'yes'"),
