@@ -36,10 +36,21 @@ struct Loc {
 };
 using LocPtr = std::shared_ptr<const Loc>;  // null: unknown
 
-enum class Category : uint8_t { kParameter, kConstant, kPointwise, kView, kReduction, kCall, kHost };
+enum class Category : uint8_t { kParameter, kConstant, kPointwise, kView, kReduction, kContraction, kCall, kHost };
 
 // How much an element costs on which unit; the cost model reads it.
-enum class CostClass : uint8_t { kFree, kMove, kAlu, kMul, kSfu, kTranscendental, kDivision, kReduce, kOpaque };
+enum class CostClass : uint8_t {
+  kFree,
+  kMove,
+  kAlu,
+  kMul,
+  kSfu,
+  kTranscendental,
+  kDivision,
+  kReduce,
+  kContract,
+  kOpaque
+};
 
 // Which types an operator takes and gives; ir/shape_rules.cpp has a function for each.
 enum class Rule : uint8_t {
@@ -75,17 +86,19 @@ enum class Rule : uint8_t {
   kReduceBool,
   kReduceIndex,  // giving i64
   kWelford,
+  kMatmul,  // floats; f16 and bf16 give f32
 };
 
 // What an attribute holds (the alternative of Attr) and how it is checked.
 enum class AttrKind : uint8_t {
   kDType,
   kBool,
-  kNumber,  // double, Expr or bool
-  kSize,    // Expr
-  kSizes,   // list of Expr
-  kDim,     // a constant Expr: a dimension
-  kDims,    // list of them, without repetition
+  kNumber,     // double, Expr or bool
+  kSize,       // Expr
+  kSizes,      // list of Expr
+  kDim,        // a constant Expr: a dimension
+  kDims,       // list of them, without repetition
+  kPrecision,  // "ieee" or "tf32": of products of float32
 };
 
 enum class Op : uint8_t {

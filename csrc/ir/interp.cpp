@@ -156,6 +156,8 @@ class Interpreter {
         return {interp_pointwise(node, operands, shape, options_.mode)};
       case Category::kReduction:
         return interp_reduction(node, *operands[0], shape, options_.mode);
+      case Category::kContraction:
+        return {interp_matmul(node, *operands[0], *operands[1], shape, options_.mode)};
       case Category::kView:
         return {interp_view(node, operands, view_sizes(node, shape))};
       default:

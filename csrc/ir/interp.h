@@ -20,7 +20,8 @@ namespace tilewright {
 //   exact  floats are float64 throughout and never rounded; integers as in eager
 //
 // Reductions of floats accumulate in float64 in both modes; eager rounds the result. A kernel adds in another order and
-// in float32, so sums are compared with a tolerance.
+// in float32, so sums are compared with a tolerance. Products of matrices: exact accumulates in float64 and knows no
+// tf32, eager in the compute type in the order of k.
 enum class InterpMode : uint8_t { kEager, kExact };
 
 // A value as the graph sees it: what a parameter takes, an argument of a call is, an output gives.

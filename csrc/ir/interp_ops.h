@@ -17,6 +17,9 @@ HostTensor interp_cast(const HostTensor& from, DType to, InterpMode mode);
 
 std::vector<HostTensor> interp_reduction(const Node& node, const HostTensor& from, const Sizes& shape, InterpMode mode);
 
+HostTensor interp_matmul(const Node& node, const HostTensor& a, const HostTensor& b, const Sizes& shape,
+                         InterpMode mode);
+
 // Attributes of views with their sizes evaluated.
 struct ViewSizes {
   Sizes shape;                  // of the result

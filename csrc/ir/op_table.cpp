@@ -8,8 +8,9 @@ namespace {
 
 AttrKind attr_kind(std::string_view text) {
   static const std::pair<std::string_view, AttrKind> kKinds[] = {
-      {"dtype", AttrKind::kDType}, {"bool", AttrKind::kBool}, {"number", AttrKind::kNumber}, {"size", AttrKind::kSize},
-      {"sizes", AttrKind::kSizes}, {"dim", AttrKind::kDim},   {"dims", AttrKind::kDims},
+      {"dtype", AttrKind::kDType}, {"bool", AttrKind::kBool},           {"number", AttrKind::kNumber},
+      {"size", AttrKind::kSize},   {"sizes", AttrKind::kSizes},         {"dim", AttrKind::kDim},
+      {"dims", AttrKind::kDims},   {"precision", AttrKind::kPrecision},
   };
   for (const auto& [name, kind] : kKinds) {
     if (name == text) return kind;

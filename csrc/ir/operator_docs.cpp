@@ -21,6 +21,8 @@ const char* attr_kind_text(AttrKind kind) {
       return "dimension";
     case AttrKind::kDims:
       return "[dimensions]";
+    case AttrKind::kPrecision:
+      return "ieee or tf32";
   }
   return "";
 }
@@ -58,6 +60,8 @@ const char* types_text(Rule rule) {
       return "any → i64";
     case Rule::kWelford:
       return "floats → compute type, twice";
+    case Rule::kMatmul:
+      return "floats → compute type";
     case Rule::kConstant:
       return "→ any";
     case Rule::kSymInt:
@@ -90,6 +94,8 @@ constexpr Section kSections[] = {
     {Category::kReduction, "Reductions",
      "Over `dims` (sorted, not negative); `keepdim` keeps each as size 1. Floats accumulate in the compute type or "
      "wider."},
+    {Category::kContraction, "Contractions",
+     "Products are summed in the compute type, which is the result's: rounding to a narrower type is a `cast`."},
     {Category::kCall, "Calls", "Run by PyTorch."},
     {Category::kHost, "Host steps", "Run by Python."},
 };

@@ -353,6 +353,8 @@ Attr GraphReader::attr(AttrKind kind) {
     case AttrKind::kSize:
     case AttrKind::kDim:
       return size();
+    case AttrKind::kPrecision:
+      return std::string(reader_.word("ieee or tf32"));
     case AttrKind::kBool:
     case AttrKind::kNumber:
       break;

@@ -36,7 +36,7 @@ void write_attr(std::string& out, const Attr& attr) {
   if (auto* size = std::get_if<Expr>(&attr)) out += size->str();
   if (auto* number = std::get_if<double>(&attr)) out += float_text(*number);
   if (auto* dtype = std::get_if<DType>(&attr)) out += name(*dtype);
-  if (auto* text = std::get_if<std::string>(&attr)) out += quoted(*text);
+  if (auto* word = std::get_if<std::string>(&attr)) out += *word;
   if (auto* sizes = std::get_if<std::vector<Expr>>(&attr)) write_exprs(out, *sizes);
 }
 

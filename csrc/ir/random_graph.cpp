@@ -89,6 +89,10 @@ class Generator {
     make_parameters();
     // A step may find that its operator does not apply; steps are bounded so that a poor pool ends too.
     for (int step = 0; step < 4 * options_.nodes && graph().size() < static_cast<size_t>(options_.nodes); ++step) {
+      if (options_.products && random_.chance(20)) {
+        matrix_product();
+        continue;
+      }
       const int64_t what = random_.pick(1, 100);
       if (options_.views && what <= 25)
         view();
@@ -596,6 +600,30 @@ class Generator {
     const double fine = 8 * unit_of(compute_type(a.dtype()));
     keep({node->result(0), a.magnitude, a.error + fine * a.magnitude});
     keep({node->result(1), squares, 4 * n * a.magnitude * a.error + 4 * fine * squares});
+  }
+
+  // ---- products of matrices
+
+  // Of a value and the transpose of another one of its shape.
+  void matrix_product() {
+    const Known a = any();
+    const int rank = a.type().rank();
+    const bool multiplies = is_float(a.dtype()) && unit_of(a.dtype()) < 0.1 && rank >= 2;
+    if (!multiplies) return;
+    Known b = partner(a, a.dtype());
+    if (b.type().rank() == 0) b = add(Op::kFull, {b.value}, {{"shape", a.type().shape}}, b.magnitude, b.error);
+    std::vector<Expr> dims;
+    for (int d = 0; d < rank; ++d) dims.emplace_back(d);
+    std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+    b = add(Op::kPermute, {b.value}, {{"dims", dims}}, b.magnitude, b.error);
+    const std::vector<Expr>& shape = a.type().shape;
+    const Expr elements = a.type().numel(), rows = shape[shape.size() - 2];
+    const auto count = static_cast<double>(hint(shape.back()));
+    const double total = count * a.magnitude * b.magnitude;
+    if (total > kModerate || hint(elements) * hint(rows) > options_.max_elements * hint(shape.back())) return;
+    const double error =
+        count * (a.magnitude * b.error + b.magnitude * a.error) + 8 * unit_of(compute_type(a.dtype())) * total;
+    keep(add(Op::kMatmul, {a.value, b.value}, {{"precision", std::string("ieee")}}, total, error));
   }
 
   // ---- outputs

@@ -16,6 +16,7 @@ struct RandomGraphOptions {
   int parameters = 3;
   bool views = true;
   bool reductions = true;
+  bool products = false;        // of matrices
   bool symbols = true;          // some sizes are symbols
   bool odd_strides = true;      // parameters that are permuted, broadcast or have gaps
   bool writes = true;           // an output may go `-> into` a parameter

@@ -46,6 +46,8 @@ const char* kind_text(AttrKind kind) {
       return "a dimension";
     case AttrKind::kDims:
       return "a list of dimensions";
+    case AttrKind::kPrecision:
+      return "ieee or tf32";
   }
   return "";
 }
@@ -69,6 +71,10 @@ bool is_of_kind(const Attr& attr, AttrKind kind) {
     case AttrKind::kDims: {
       const auto* list = std::get_if<std::vector<Expr>>(&attr);
       return list && std::all_of(list->begin(), list->end(), is_constant);
+    }
+    case AttrKind::kPrecision: {
+      const auto* word = std::get_if<std::string>(&attr);
+      return word && (*word == "ieee" || *word == "tf32");
     }
   }
   return false;
@@ -234,14 +240,18 @@ void check_sizes(const Node& node, const std::vector<Expr>& sizes, const SymbolT
   }
 }
 
+// Whether two sizes can be one: known to be, or by a guard that the expressions do not show; the example inputs tell.
+bool may_equal(const Expr& a, const Expr& b, const SymbolTable& symbols) {
+  const std::optional<bool> equal = symbols.known_equal(a, b);
+  return equal ? *equal : symbols.hint(a) == symbols.hint(b);
+}
+
 Type reshape(const Node& node, const SymbolTable& symbols) {
   const Type& from = tensor(node, 0);
   const std::vector<Expr>& shape = node.attr_exprs("shape");
   check_sizes(node, shape, symbols);
   const Expr before = from.numel(), after = product(shape);
-  // Sizes may be equal by a guard that the expressions do not show; the example inputs tell.
-  const std::optional<bool> equal = symbols.known_equal(before, after);
-  if (equal == false || (!equal && symbols.hint(before) != symbols.hint(after))) {
+  if (!may_equal(before, after, symbols)) {
     Failure(node) << ListText{from.shape} << " has " << before << " elements, " << ListText{shape} << " has " << after;
   }
   return result(node, from.dtype, shape);
@@ -414,6 +424,24 @@ Type reduction(const Node& node) {
   return result(node, dtype, std::move(shape));
 }
 
+Type matmul(const Node& node, const SymbolTable& symbols) {
+  const Type &a = tensor(node, 0), &b = tensor(node, 1);
+  const DType dtype = common_dtype(node);
+  const bool multiplies = dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  check_dtype(node, dtype, multiplies, "f64, f32, f16 or bf16");
+  const size_t rank = a.shape.size();
+  if (rank < 2 || rank != b.shape.size())
+    Failure(node) << "operands of rank " << rank << " and " << b.shape.size() << ", expected one rank, 2 or more";
+  bool fits = may_equal(a.shape[rank - 1], b.shape[rank - 2], symbols);
+  for (size_t d = 0; d + 2 < rank; ++d) fits = fits && may_equal(a.shape[d], b.shape[d], symbols);
+  if (!fits) Failure(node) << "no product of " << ListText{a.shape} << " and " << ListText{b.shape};
+  if (node.attr_string("precision") == "tf32" && dtype != DType::kF32)
+    Failure(node) << "precision tf32 is for f32, found " << dtype;
+  std::vector<Expr> shape = a.shape;
+  shape.back() = b.shape.back();
+  return result(node, compute_type(dtype), std::move(shape));
+}
+
 void check_operand_count(const Node& node) {
   const int wanted = node.info().operands;
   if (wanted >= 0 && static_cast<int>(node.operands.size()) != wanted) {
@@ -499,6 +527,8 @@ std::vector<Type> infer_types(const Node& node, const SymbolTable& symbols) {
       const Type type = reduction(node);
       return {type, type};
     }
+    case Rule::kMatmul:
+      return {matmul(node, symbols)};
   }
   throw InternalError(std::string(node.info().text) + " has no shape rule: its result types are given");
 }

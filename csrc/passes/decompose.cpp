@@ -97,10 +97,10 @@ void replace_call(Graph& g, Node* call, const RuleEmitter& emitter, const std::v
   g.erase(call);
 }
 
-void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& rules,
-                 const std::vector<int>& origins) {
+void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& rules, const std::vector<int>& origins,
+                 const Context& ctx) {
   require_supported(*call);
-  RuleEmitter emitter(g, call, origins);
+  RuleEmitter emitter(g, call, origins, ctx);
   for (const DecomposeRule* rule : rules) {
     const std::vector<RuleValue> arguments = bind_arguments(*rule, *call);
     if (!emitter.holds(*rule, arguments)) continue;
@@ -120,7 +120,7 @@ void expand_call(Graph& g, Node* call, const std::vector<const DecomposeRule*>& 
 
 }  // namespace
 
-std::vector<Refusal> decompose_with_reasons(Graph& g, const Context&) {
+std::vector<Refusal> decompose_with_reasons(Graph& g, const Context& ctx) {
   const RuleTable& table = embedded_rule_table();
   std::vector<Refusal> refusals;
   for (Node* node : g.nodes()) {
@@ -131,7 +131,7 @@ std::vector<Refusal> decompose_with_reasons(Graph& g, const Context&) {
     const std::vector<const DecomposeRule*>& rules = table.find(node->callee);
     try {
       if (rules.empty()) throw Refused{"no rule for this operator"};
-      expand_call(g, node, rules, node->origins);
+      expand_call(g, node, rules, node->origins, ctx);
     } catch (const Refused& r) {
       refusals.push_back({node->results.empty() ? node->callee : node->result()->name, node->callee, r.reason});
     }

@@ -43,8 +43,8 @@ Attr to_attr(const RuleValue& value) {
 
 }  // namespace
 
-RuleEmitter::RuleEmitter(Graph& graph, Node* call, std::vector<int> origins)
-    : graph_(graph), call_(call), origins_(std::move(origins)) {}
+RuleEmitter::RuleEmitter(Graph& graph, Node* call, std::vector<int> origins, const Context& ctx)
+    : graph_(graph), call_(call), origins_(std::move(origins)), ctx_(ctx) {}
 
 bool RuleEmitter::holds(const DecomposeRule& rule, const std::vector<RuleValue>& arguments) {
   if (!rule.condition) return true;
@@ -262,7 +262,7 @@ RuleValue RuleEmitter::evaluate(const RuleTerm& term) {
     case RuleTerm::Kind::kFunction: {
       std::vector<RuleValue> args;
       for (const RuleTerm& a : term.args) args.push_back(evaluate(a));
-      return call_rule_function({graph_, *call_}, term.text, args);
+      return call_rule_function({graph_, *call_, ctx_}, term.text, args);
     }
     case RuleTerm::Kind::kUnary: {
       RuleValue v = evaluate(term.args[0]);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/context.h"
 #include "passes/rule.h"
 
 namespace tilewright {
@@ -17,6 +18,7 @@ struct Refused {
 struct RuleFunctionContext {
   const Graph& graph;
   const Node& call;
+  const Context& ctx;
 };
 RuleValue call_rule_function(const RuleFunctionContext& context, const std::string& name, std::vector<RuleValue>& args);
 
@@ -30,7 +32,7 @@ bool rule_equal(const SymbolTable& symbols, const RuleValue& a, const RuleValue&
 // Applies one rule to one call: inserts the nodes before the call and gives the values for its results.
 class RuleEmitter {
  public:
-  RuleEmitter(Graph& graph, Node* call, std::vector<int> origins);
+  RuleEmitter(Graph& graph, Node* call, std::vector<int> origins, const Context& ctx);
 
   // Whether the rule's `when` holds for these arguments (one a parameter).
   bool holds(const DecomposeRule& rule, const std::vector<RuleValue>& arguments);
@@ -75,6 +77,7 @@ class RuleEmitter {
   Graph& graph_;
   Node* call_;
   std::vector<int> origins_;
+  const Context& ctx_;
   const DecomposeRule* rule_ = nullptr;
   Scope scope_;
   DType operand_type_ = DType::kF32;  // T

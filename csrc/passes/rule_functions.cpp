@@ -171,6 +171,15 @@ const Function kFunctions[] = {
     {"largest_finite", 1,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{largest_finite(rule_dtype(a[0]))}; }},
     {"epsilon", 1, [](const RuleFunctionContext&, Args& a) { return RuleValue{epsilon(rule_dtype(a[0]))}; }},
+    // Whether products of matrices may become kernels.
+    {"generates_products", 0,
+     [](const RuleFunctionContext& c, Args&) { return RuleValue{product_choice(c.ctx.options) != "call"}; }},
+    // In which precision products of such elements are taken.
+    {"matmul_precision", 1,
+     [](const RuleFunctionContext& c, Args& a) {
+       const bool tf32 = rule_dtype(a[0]) == DType::kF32 && c.ctx.options.float32_matmul == "tf32";
+       return RuleValue{std::string(tf32 ? "tf32" : "ieee")};
+     }},
     // Dimensions.
     {"dims", 2,
      [](const RuleFunctionContext&, Args& a) { return reduced_dims(a[0], rule_int(a[1]), /*empty_is_all=*/true); }},

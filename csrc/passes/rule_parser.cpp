@@ -234,8 +234,9 @@ class RuleParser {
   }
 
   bool at_attribute() const {
-    static constexpr std::array<std::string_view, 13> kAttributes = {
-        "to", "dtype", "value", "shape", "dims", "dim", "start", "end", "step", "index", "low", "high", "keepdim"};
+    static constexpr std::array<std::string_view, 14> kAttributes = {"to",  "dtype", "value",   "shape",    "dims",
+                                                                     "dim", "start", "end",     "step",     "index",
+                                                                     "low", "high",  "keepdim", "precision"};
     if (!at_word() || std::find(kAttributes.begin(), kAttributes.end(), reader_.peek().text) == kAttributes.end())
       return false;
     const Token second = reader_.peek_second();  // not the next statement's target

@@ -296,6 +296,28 @@ TEST(Interp, MeanRoundsOnce) {
   expect_floats(run("mean %a dims [0] keepdim false", {floats(DType::kBF16, std::vector<double>(257, 1.0))}), {1});
 }
 
+TEST(Interp, ProductsOfMatrices) {
+  const HostTensor a = matrix(DType::kBF16, {2, 2, 3}, {1, 2, 3, 4, 5, 6, -1, 0, 1, 0, 2, 0});
+  const HostTensor b = matrix(DType::kBF16, {2, 3, 2}, {1, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7});
+  const HostTensor product = run("matmul %a, %b precision ieee", {a, b});
+  EXPECT_EQ(product.dtype, DType::kF32);
+  EXPECT_EQ(product.shape, (std::vector<int64_t>{2, 2, 2}));
+  expect_floats(product, {4, 5, 10, 11, 4, 4, 8, 10});
+  const HostTensor none =
+      run("matmul %a, %b precision ieee", {matrix(DType::kF32, {2, 0}, {}), matrix(DType::kF32, {0, 1}, {})});
+  expect_floats(none, {0, 0});
+}
+
+TEST(Interp, ProductsAccumulateInTheComputeType) {
+  const HostTensor a = matrix(DType::kF32, {1, 3}, {0x1p30, 1, -0x1p30}), b = matrix(DType::kF32, {3, 1}, {1, 1, 1});
+  expect_floats(run("matmul %a, %b precision ieee", {a, b}), {0});
+  expect_floats(run("matmul %a, %b precision ieee", {a, b}, InterpMode::kExact), {1});
+  // 1 + 2^-11 is in the middle of two numbers of 10 bits.
+  const HostTensor c = matrix(DType::kF32, {1, 1}, {1 + 0x1p-11}), one = matrix(DType::kF32, {1, 1}, {1});
+  expect_floats(run("matmul %a, %b precision tf32", {c, one}), {1 + 0x1p-10});
+  expect_floats(run("matmul %a, %b precision tf32", {c, one}, InterpMode::kExact), {1 + 0x1p-11});
+}
+
 TEST(Interp, NumbersBecomeTensorsByCast) {
   const Graph g = parse_graph(R"(graph @g(%f: float, %n: int = s0, %x: f32[2*s0 + 1]) {
     %a = cast %f to f32

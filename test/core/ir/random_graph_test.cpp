@@ -14,7 +14,7 @@ constexpr int kSeeds = 400;
 
 TEST(RandomGraph, IsValidAndReadsBack) {
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const RandomGraph random = random_graph(seed, {.nodes = 5 + seed % 40});
+    const RandomGraph random = random_graph(seed, {.nodes = 5 + seed % 40, .products = seed % 2 == 0});
     const std::string text = print(random.graph);
     EXPECT_EQ(verify(random.graph), std::vector<std::string>{}) << text;
     const Graph back = parse_graph(text);
@@ -32,7 +32,7 @@ TEST(RandomGraph, IsTheSameForASeed) {
 TEST(RandomGraph, ReachesEveryOperator) {
   std::set<Op> seen;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const RandomGraph random = random_graph(seed, {.nodes = 30});
+    const RandomGraph random = random_graph(seed, {.nodes = 30, .products = true});
     for (const Node* node : random.graph.nodes()) seen.insert(node->op);
   }
   for (const OpInfo& row : all_ops()) {
@@ -47,8 +47,9 @@ TEST(RandomGraph, ReachesEveryOperator) {
 TEST(RandomGraph, StatesHowFarImplementationsMayBeApart) {
   int compared = 0;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const RandomGraph random =
-        random_graph(seed, {.nodes = 20, .dtypes = {DType::kF64, DType::kI64, DType::kI32, DType::kBool}});
+    const RandomGraph random = random_graph(
+        seed,
+        {.nodes = 20, .products = seed % 2 == 0, .dtypes = {DType::kF64, DType::kI64, DType::kI32, DType::kBool}});
     const auto inputs = random_inputs(random.graph, random.sizes, seed);
     const auto eager =
         interpret(random.graph, inputs, {.mode = InterpMode::kEager, .symbols = random.sizes, .call = nullptr});
