@@ -17,9 +17,8 @@ constexpr CallFacts view() {
 constexpr CallFacts memory(double efficiency, double passes = 1, int kernels = 1) {
   return {.kind = CallKind::kMemory, .efficiency = efficiency, .passes = passes, .kernels = kernels};
 }
-constexpr CallFacts matmul(double passes = 1, int kernels = 1) {
-  return {.kind = CallKind::kMatmul, .efficiency = 0.75, .passes = passes, .kernels = kernels};
-}
+// cost/product_time.cpp has the rate that it reaches.
+constexpr CallFacts matmul() { return {.kind = CallKind::kMatmul, .efficiency = 1}; }
 constexpr CallFacts convolution(double passes = 1, int kernels = 1) {
   return {.kind = CallKind::kConvolution, .efficiency = 0.5, .passes = passes, .kernels = kernels};
 }

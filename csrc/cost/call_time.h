@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cost/time.h"
+#include "ir/context.h"
 #include "ir/graph.h"
-#include "target/gpu.h"
 
 namespace tilewright {
 
@@ -17,7 +17,7 @@ struct CallTime {
   double flops = 0;        // of matrix products
   const char* basis = "";  // "view", "memory", "flops", "transfer", "host", "empty"
 };
-CallTime price_call(const Node& call, const SymbolTable& symbols, const GpuFacts& gpu);
+CallTime price_call(const Node& call, const SymbolTable& symbols, const Context& ctx);
 
 // Bytes of the distinct elements of a tensor: dimensions of stride 0 count once. 0 for anything but a tensor.
 double distinct_bytes(const Type& type, const SymbolTable& symbols);

@@ -17,7 +17,8 @@ struct Footprint {
   };
   std::vector<Access> accesses;
 
-  // Operations over the whole launch, by unit.
+  // Operations over the whole launch, by unit. tensor_flops: floating point operations of mma.sync at the rate of
+  // 16-bit elements; tf32 counts double.
   double fma_f32 = 0, fma_f64 = 0, alu = 0, sfu = 0, tensor_flops = 0;
   double smem_bytes_moved = 0;
 

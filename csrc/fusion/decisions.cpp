@@ -73,7 +73,7 @@ std::string display_name(const std::vector<int>& origins, const SourceIndex& ind
 }
 
 std::vector<Decision> fuse_decisions(const SourceIndex& index, const Units& units, const Clusters& clusters,
-                                     const Fuser& fuser, const GpuFacts& gpu) {
+                                     const Fuser& fuser, const Context& ctx) {
   std::map<int, int> kernels_of_origin;
   std::vector<std::pair<int, std::vector<int>>> kernels;
   for (int cluster : clusters.in_order()) {
@@ -91,11 +91,32 @@ std::vector<Decision> fuse_decisions(const SourceIndex& index, const Units& unit
             fuser.evaluate(cluster).variants[fuser.evaluate(cluster).priced].schedule.family + ")";
     d.nodes = callees(origins, index);
     for (int origin : origins) {
-      const double eager_us = price_call(*index.source_nodes()[origin], index.source().symbols(), gpu).time.total_us();
+      const double eager_us = price_call(*index.source_nodes()[origin], index.source().symbols(), ctx).time.total_us();
       d.before_us += eager_us / kernels_of_origin[origin];
     }
     d.after_us = fuser.evaluate(cluster).time.total_us();
     d.loc = first_loc(members, units);
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+std::vector<Decision> product_decisions(const SourceIndex& index, const Clusters& clusters, const Fuser& fuser) {
+  std::vector<Decision> out;
+  for (int cluster : clusters.in_order()) {
+    const std::vector<int> products = fuser.is_native(cluster) ? fuser.products_of(cluster) : std::vector<int>{};
+    if (products.empty()) continue;
+    const Time as_kernel = fuser.evaluate(cluster).time;
+    const Time beside_calls = fuser.beside_calls(cluster);
+    Decision d{.what = "product",
+               .why = "",
+               .nodes = callees(products, index),
+               .before_us = beside_calls.total_us(),
+               .after_us = as_kernel.total_us(),
+               .loc = index.source_nodes()[products.front()]->loc};
+    d.why = (products.size() == 1 ? "its kernel takes " : "their kernel takes ") + microseconds(as_kernel.kernel_us) +
+            " on the GPU, PyTorch's " + (products.size() == 1 ? "product" : "products") +
+            " and the neighbours' own kernels " + microseconds(beside_calls.kernel_us);
     out.push_back(std::move(d));
   }
   return out;

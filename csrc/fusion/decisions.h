@@ -13,7 +13,9 @@ namespace tilewright {
 
 // One for each kernel made of several operators, with T of the calls that it replaces.
 std::vector<Decision> fuse_decisions(const SourceIndex& index, const Units& units, const Clusters& clusters,
-                                     const Fuser& fuser, const GpuFacts& gpu);
+                                     const Fuser& fuser, const Context& ctx);
+// One for each kernel with products of matrices, with T of the calls and of the neighbours' own kernels beside them.
+std::vector<Decision> product_decisions(const SourceIndex& index, const Clusters& clusters, const Fuser& fuser);
 // One for each two kernels of which one reads what the other writes.
 std::vector<Decision> refuse_decisions(const Units& units, const Clusters& clusters, const Fuser& fuser);
 std::vector<Decision> recompute_decisions(const Fuser& fuser);

@@ -86,6 +86,29 @@ std::string join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
+namespace {
+
+KernelNodes nodes_with_outputs(const std::vector<int>& members, const Units& units, const SourceIndex& index,
+                               const std::function<bool(const Value* result, int unit)>& is_output) {
+  KernelNodes kernel;
+  for (int unit : members) {
+    const Unit& u = units[unit];
+    kernel.nodes.push_back(u.node);
+    kernel.nodes.insert(kernel.nodes.end(), u.free_nodes.begin(), u.free_nodes.end());
+    for (const auto& result : u.node->results) {
+      if (is_output(result.get(), unit)) kernel.outputs.push_back(result.get());
+    }
+  }
+  const auto earlier = [&](const Node* a, const Node* b) { return index.id(a) < index.id(b); };
+  std::sort(kernel.nodes.begin(), kernel.nodes.end(), earlier);
+  kernel.nodes.erase(std::unique(kernel.nodes.begin(), kernel.nodes.end()), kernel.nodes.end());
+  std::stable_sort(kernel.outputs.begin(), kernel.outputs.end(),
+                   [&](const Value* a, const Value* b) { return earlier(a->node, b->node); });
+  return kernel;
+}
+
+}  // namespace
+
 KernelNodes kernel_nodes(const std::vector<int>& members, const std::vector<int>& together, const Units& units,
                          const Clusters& clusters, const SourceIndex& index) {
   const auto is_together = [&](int cluster) {
@@ -99,22 +122,18 @@ KernelNodes kernel_nodes(const std::vector<int>& members, const std::vector<int>
     }
     return false;
   };
-  KernelNodes kernel;
-  for (int unit : members) {
-    const Unit& u = units[unit];
-    kernel.nodes.push_back(u.node);
-    kernel.nodes.insert(kernel.nodes.end(), u.free_nodes.begin(), u.free_nodes.end());
-    if (!is_together(clusters.of(unit))) continue;
-    for (const auto& result : u.node->results) {
-      if (units.is_pinned(result.get()) || is_read_outside(result.get(), unit)) kernel.outputs.push_back(result.get());
-    }
-  }
-  const auto earlier = [&](const Node* a, const Node* b) { return index.id(a) < index.id(b); };
-  std::sort(kernel.nodes.begin(), kernel.nodes.end(), earlier);
-  kernel.nodes.erase(std::unique(kernel.nodes.begin(), kernel.nodes.end()), kernel.nodes.end());
-  std::stable_sort(kernel.outputs.begin(), kernel.outputs.end(),
-                   [&](const Value* a, const Value* b) { return earlier(a->node, b->node); });
-  return kernel;
+  return nodes_with_outputs(members, units, index, [&](const Value* result, int unit) {
+    return is_together(clusters.of(unit)) && (units.is_pinned(result) || is_read_outside(result, unit));
+  });
+}
+
+KernelNodes kernel_nodes_apart(const std::vector<int>& members, const Units& units, const SourceIndex& index) {
+  return nodes_with_outputs(members, units, index, [&](const Value* result, int) {
+    const std::vector<int>& readers = units.readers(result);
+    return units.is_pinned(result) || std::any_of(readers.begin(), readers.end(), [&](int reader) {
+             return std::find(members.begin(), members.end(), reader) == members.end();
+           });
+  });
 }
 
 bool holds_at_hints(const Condition& condition, const Graph& body) {

@@ -66,6 +66,9 @@ class Evaluator {
 KernelNodes kernel_nodes(const std::vector<int>& members, const std::vector<int>& together, const Units& units,
                          const Clusters& clusters, const SourceIndex& index);
 
+// The same for units whatever their clusters are: `outputs` are results that are pinned or that other units read.
+KernelNodes kernel_nodes_apart(const std::vector<int>& members, const Units& units, const SourceIndex& index);
+
 // The symbols' hints satisfy the condition; pointers are taken to be aligned.
 bool holds_at_hints(const Condition& condition, const Graph& body);
 

@@ -5,6 +5,7 @@
 #include <queue>
 #include <sstream>
 
+#include "cost/call_facts.h"
 #include "cost/call_time.h"
 
 namespace tilewright {
@@ -27,6 +28,13 @@ struct Pair {
   }
 };
 
+constexpr Time kNever{.kernel_us = std::numeric_limits<double>::infinity()};
+
+// PyTorch's products are fast where ours lose most, and the model's error is of this order.
+constexpr double kMustBeatCallsBy = 0.95;
+
+}  // namespace
+
 std::string microseconds(double us) {
   std::ostringstream out;
   out.precision(1);
@@ -34,7 +42,9 @@ std::string microseconds(double us) {
   return out.str();
 }
 
-}  // namespace
+bool beats_calls(const Time& kernel, const Time& calls) {
+  return kernel.total_us() < calls.total_us() && kernel.kernel_us < kMustBeatCallsBy * calls.kernel_us;
+}
 
 bool Fuser::is_native(int cluster) const {
   return units_[clusters_.members(cluster).front()].kind == Unit::Kind::kNative;
@@ -53,8 +63,84 @@ const Evaluation& Fuser::evaluate_together(int a, int b) const {
   return evaluator_.evaluate(kernel_nodes(both, {a, b}, units_, clusters_, index_));
 }
 
+// Calls that become products of matrices, among the origins of these units.
+std::vector<int> Fuser::products_in(const std::vector<int>& members) const {
+  std::set<int> products;
+  for (int unit : members) {
+    if (units_[unit].node->category() != Category::kContraction) continue;
+    for (int origin : units_[unit].node->origins) {
+      if (call_facts(index_.source_nodes()[origin]->callee).kind == CallKind::kMatmul) products.insert(origin);
+    }
+  }
+  return {products.begin(), products.end()};
+}
+
+Time Fuser::beside_calls(const std::vector<int>& members) const {
+  const std::vector<int> products = products_in(members);
+  Time total;
+  for (int origin : products) {
+    total += price_call(*index_.source_nodes()[origin], index_.source().symbols(), ctx_).time;
+  }
+  // What is left falls into the pieces that lie before, between and after the calls.
+  std::vector<int> rest;
+  for (int unit : members) {
+    const std::vector<int>& origins = units_[unit].node->origins;
+    const bool is_calls = std::any_of(origins.begin(), origins.end(), [&](int origin) {
+      return std::binary_search(products.begin(), products.end(), origin);
+    });
+    if (!is_calls) rest.push_back(unit);
+  }
+  while (!rest.empty()) {
+    std::vector<int> piece = {rest.front()};
+    rest.erase(rest.begin());
+    for (size_t i = 0; i < piece.size(); ++i) {
+      const Unit& unit = units_[piece[i]];
+      const auto is_next = [&](int other) {
+        return std::binary_search(unit.before.begin(), unit.before.end(), other) ||
+               std::binary_search(unit.after.begin(), unit.after.end(), other);
+      };
+      std::copy_if(rest.begin(), rest.end(), std::back_inserter(piece), is_next);
+      std::erase_if(rest, is_next);
+    }
+    std::sort(piece.begin(), piece.end());
+    const Evaluation& made = evaluator_.evaluate(kernel_nodes_apart(piece, units_, index_));
+    if (!made.verdict) return kNever;
+    total += made.time;
+  }
+  return total;
+}
+
+Fuser::Price Fuser::price(int cluster) const {
+  const Evaluation& made = evaluate(cluster);
+  const Price as_kernel{made.verdict ? made.time : kNever, false};
+  if (product_choice(ctx_.options) != "auto" || products_of(cluster).empty()) return as_kernel;
+  const Price as_calls{beside_calls(cluster), true};
+  return beats_calls(as_kernel.time, as_calls.time) ? as_kernel : as_calls;
+}
+
+void Fuser::gather_products() {
+  for (int unit = 0; unit < units_.size(); ++unit) {
+    const std::vector<int> products = products_in({unit});
+    if (products.empty()) continue;
+    for (bool grows = true; grows;) {
+      grows = false;
+      const int cluster = clusters_.of(unit);
+      std::set<int> around = clusters_.before(cluster);
+      around.insert(clusters_.after(cluster).begin(), clusters_.after(cluster).end());
+      for (int other : around) {
+        if (!is_native(other) || units_[clusters_.members(other).front()].node->origins != units_[unit].node->origins) {
+          continue;
+        }
+        grows = try_merge(cluster, other, /*must_gain=*/false);
+        if (grows) break;
+      }
+    }
+  }
+}
+
 void Fuser::fuse() {
   version_.assign(units_.size(), 0);
+  gather_products();
   fuse_neighbours(/*siblings=*/false);
   fuse_neighbours(/*siblings=*/true);
   recompute_cheap();
@@ -76,18 +162,16 @@ double Fuser::bytes_between(int from, int to) const {
 }
 
 // What no family takes by itself is worth any price.
-double Fuser::apart_us(int a, int b) const {
-  const Evaluation& first = evaluate(a);
-  const Evaluation& second = evaluate(b);
-  if (!first.verdict || !second.verdict) return std::numeric_limits<double>::infinity();
-  return first.time.total_us() + second.time.total_us();
-}
-
 bool Fuser::try_merge(int a, int b, bool must_gain) {
   if (clusters_.members(a).size() + clusters_.members(b).size() > kMaxUnits || !clusters_.can_merge(a, b)) return false;
   const Evaluation& whole = evaluate_together(a, b);
   if (!whole.verdict) return false;
-  if (must_gain && whole.time.total_us() >= apart_us(a, b)) return false;
+  if (must_gain) {
+    const Price first = price(a), second = price(b);
+    const Time apart = first.time + second.time;
+    const bool has_calls = first.is_calls || second.is_calls;
+    if (has_calls ? !beats_calls(whole.time, apart) : whole.time.total_us() >= apart.total_us()) return false;
+  }
   clusters_.merge(a, b);
   return true;
 }
@@ -131,7 +215,7 @@ void Fuser::fuse_neighbours(bool siblings) {
     queue.pop();
     if (!clusters_.is_alive(pair.a) || !clusters_.is_alive(pair.b)) continue;
     if (version_[pair.a] != pair.version_a || version_[pair.b] != pair.version_b) continue;
-    if (!try_merge(pair.a, pair.b, must_gain_ || siblings)) continue;
+    if (!try_merge(pair.a, pair.b, ctx_.options.kernels == "auto" || siblings)) continue;
     ++version_[pair.a];
     push_edges(pair.a, /*both_ways=*/true);
     if (!siblings) continue;

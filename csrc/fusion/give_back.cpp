@@ -42,14 +42,14 @@ std::vector<int> origins_of(int cluster, const Units& units, const Clusters& clu
 
 namespace {
 
-double eager_us(int origin, const SourceIndex& index, const GpuFacts& gpu) {
-  return price_call(*index.source_nodes()[origin], index.source().symbols(), gpu).time.total_us();
+double eager_us(int origin, const SourceIndex& index, const Context& ctx) {
+  return price_call(*index.source_nodes()[origin], index.source().symbols(), ctx).time.total_us();
 }
 
 // Kernels that share operators are weighed together against these. Where they lose, the operators of the kernel that
 // loses most go back, and the next round weighs what is left: a fast kernel beside a slow one may stay.
 void append_losers(const SourceIndex& index, const Units& units, const Clusters& clusters, const Fuser& fuser,
-                   const GpuFacts& gpu, const std::vector<char>& already, const std::vector<int>& kernels,
+                   const Context& ctx, const std::vector<char>& already, const std::vector<int>& kernels,
                    std::vector<GivenBack>& found) {
   std::map<int, std::vector<int>> kernels_of;  // of an origin
   Components components(static_cast<size_t>(units.size()));
@@ -73,7 +73,7 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
     const std::vector<int> origins = replaced_by(kernel);
     if (origins.empty()) continue;
     double loss_us = fuser.evaluate(kernel).time.total_us();
-    for (int origin : origins) loss_us -= eager_us(origin, index, gpu) / static_cast<double>(kernels_of[origin].size());
+    for (int origin : origins) loss_us -= eager_us(origin, index, ctx) / static_cast<double>(kernels_of[origin].size());
     Worst& worst = of_component[components.find(kernel)];
     worst.gain_us -= loss_us;
     if (worst.kernel < 0 || loss_us > worst.loss_us) worst.loss_us = loss_us, worst.kernel = kernel;
@@ -83,7 +83,7 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
     GivenBack given{replaced_by(worst.kernel), "its kernels are slower than PyTorch's own"};
     std::set<int> concerned;
     for (int origin : given.origins) {
-      given.eager_us += eager_us(origin, index, gpu);
+      given.eager_us += eager_us(origin, index, ctx);
       concerned.insert(kernels_of[origin].begin(), kernels_of[origin].end());
     }
     for (int kernel : concerned) given.kernels_us += fuser.evaluate(kernel).time.total_us();
@@ -91,10 +91,27 @@ void append_losers(const SourceIndex& index, const Units& units, const Clusters&
   }
 }
 
+// Products of matrices whose kernel, neighbours included, does not beat the calls with the neighbours' own kernels
+// beside them: only the product goes back. Takes out of `kernels` what is not to be weighed otherwise.
+void weigh_products(const Fuser& fuser, const std::string& choice, std::vector<int>& kernels,
+                    std::vector<GivenBack>& found) {
+  std::erase_if(kernels, [&](int kernel) {
+    const std::vector<int> products = fuser.products_of(kernel);
+    if (products.empty()) return false;
+    if (choice == "generate") return true;
+    const Time as_kernel = fuser.evaluate(kernel).time;
+    const Time beside_calls = fuser.beside_calls(kernel);
+    if (beats_calls(as_kernel, beside_calls)) return false;
+    found.push_back({products, "PyTorch's product, and its neighbours' own kernels, are faster", as_kernel.total_us(),
+                     beside_calls.total_us()});
+    return true;
+  });
+}
+
 }  // namespace
 
 std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& units, const Clusters& clusters,
-                                       const Fuser& fuser, const GpuFacts& gpu, const std::vector<char>& already,
+                                       const Fuser& fuser, const Context& ctx, const std::vector<char>& already,
                                        bool must_gain) {
   std::vector<GivenBack> found;
   std::vector<int> kernels;
@@ -107,13 +124,14 @@ std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& un
       TW_CHECK(!origins.empty()) << "no kernel for " << node.info().text << " (%" << node.results[0]->name
                                  << "), which came from no call: " << evaluation.verdict.why_not;
       found.push_back({origins, evaluation.verdict.why_not});
-      for (int origin : origins) found.back().eager_us += eager_us(origin, index, gpu);
+      for (int origin : origins) found.back().eager_us += eager_us(origin, index, ctx);
       continue;
     }
     kernels.push_back(cluster);
   }
+  if (ctx.options.kernels == "auto") weigh_products(fuser, product_choice(ctx.options), kernels, found);
   if (!must_gain) return found;
-  append_losers(index, units, clusters, fuser, gpu, already, kernels, found);
+  append_losers(index, units, clusters, fuser, ctx, already, kernels, found);
   return found;
 }
 

@@ -18,7 +18,7 @@ struct GivenBack {
 // `already` are given back before: what is left of them in kernels replaces nothing.
 // Kernels that no family takes, and, with `must_gain`, kernels that are slower than the calls they came from.
 std::vector<GivenBack> find_given_back(const SourceIndex& index, const Units& units, const Clusters& clusters,
-                                       const Fuser& fuser, const GpuFacts& gpu, const std::vector<char>& already,
+                                       const Fuser& fuser, const Context& ctx, const std::vector<char>& already,
                                        bool must_gain);
 
 // Calls of source that a kernel replaces, views apart; sorted.

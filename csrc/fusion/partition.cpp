@@ -13,12 +13,12 @@ namespace {
 bool is_view(const Node& call) { return call.is_call() && call_facts(call.callee).kind == CallKind::kView; }
 
 // Every call of source as it stands.
-Partition partition_of_calls(const Graph& source, const GpuFacts& gpu) {
+Partition partition_of_calls(const Graph& source, const Context& ctx) {
   Partition result;
   result.whole_source = true;
   for (const Node* node : source.nodes()) {
     PartitionStep step{.kind = PartitionStep::Kind::kOrigin, .node = node, .is_view = is_view(*node)};
-    step.time = price_call(*node, source.symbols(), gpu).time;
+    step.time = price_call(*node, source.symbols(), ctx).time;
     result.decisions.push_back(call_decision(*node, step.time, ""));
     if (!step.is_view) result.decisions.back().why = "the option kernels=call";
     step.why = result.decisions.back().why;
@@ -39,24 +39,35 @@ class Partitioner {
 
   Partition run() {
     give_back_unfit();
-    // Giving back changes what is left to fuse; a later round rarely finds more. Where no family takes a kernel it must
-    // go on, where one is only slow it need not.
+    Partition chosen = settle();
+    if (generated_products_.empty() || product_choice(ctx_.options) != "auto") return chosen;
+    // What is best for each product need not be for all: its neighbours may fuse otherwise without it.
+    give_back({.origins = generated_products_, .why = "without it the whole is faster"});
+    Partition without = settle();
+    const Time with_us = chosen.time(), without_us = without.time();
+    const bool is_better = with_us.total_us() <= without_us.total_us() && with_us.kernel_us <= without_us.kernel_us;
+    return is_better ? std::move(chosen) : std::move(without);
+  }
+
+ private:
+  // Giving back changes what is left to fuse; a later round rarely finds more. Where no family takes a kernel it must
+  // go on, where one is only slow it need not.
+  Partition settle() {
     constexpr int kRoundsForSpeed = 8;
     for (int round = 0;; ++round) {
       const Demand demanded = settled_demand();
       evaluator_.set_provided(demanded.provided);
       const Units units(index_, demanded);
       Clusters clusters(units);
-      Fuser fuser(index_, units, clusters, evaluator_, must_gain());
+      Fuser fuser(index_, units, clusters, evaluator_, ctx_);
       fuser.fuse();
-      std::vector<GivenBack> found = find_given_back(index_, units, clusters, fuser, ctx_.gpu, given_back_,
-                                                     must_gain() && round < kRoundsForSpeed);
+      std::vector<GivenBack> found =
+          find_given_back(index_, units, clusters, fuser, ctx_, given_back_, must_gain() && round < kRoundsForSpeed);
       if (found.empty()) return assemble(units, clusters, fuser);
       for (GivenBack& given : found) give_back(std::move(given));
     }
   }
 
- private:
   bool must_gain() const { return ctx_.options.kernels == "auto"; }
 
   void give_back(GivenBack given) {
@@ -85,7 +96,7 @@ class Partitioner {
   }
 
   double eager_us(int origin) const {
-    return price_call(*index_.source_nodes()[origin], index_.source().symbols(), ctx_.gpu).time.total_us();
+    return price_call(*index_.source_nodes()[origin], index_.source().symbols(), ctx_).time.total_us();
   }
 
   Demand settled_demand() {
@@ -100,8 +111,15 @@ class Partitioner {
 
   Partition assemble(const Units& units, Clusters& clusters, const Fuser& fuser) {
     Partition result;
+    generated_products_.clear();
+    for (int cluster : clusters.in_order()) {
+      if (!fuser.is_native(cluster)) continue;
+      const std::vector<int> products = fuser.products_of(cluster);
+      generated_products_.insert(generated_products_.end(), products.begin(), products.end());
+    }
+    append(result.decisions, product_decisions(index_, clusters, fuser));
     append(result.decisions, give_back_decisions(index_, records_));
-    append(result.decisions, fuse_decisions(index_, units, clusters, fuser, ctx_.gpu));
+    append(result.decisions, fuse_decisions(index_, units, clusters, fuser, ctx_));
     append(result.decisions, refuse_decisions(units, clusters, fuser));
     append(result.decisions, recompute_decisions(fuser));
     std::vector<InPlaceRefusal> refused;
@@ -154,7 +172,7 @@ class Partitioner {
       step.kind = is_call ? PartitionStep::Kind::kCall : PartitionStep::Kind::kOrigin;
       step.is_view = is_view(*first.node);
       const Graph& graph = is_call ? index_.graph() : index_.source();
-      step.time = price_call(*first.node, graph.symbols(), ctx_.gpu).time;
+      step.time = price_call(*first.node, graph.symbols(), ctx_).time;
       result.decisions.push_back(call_decision(*first.node, step.time, why_call(*first.node, is_call)));
       step.why = result.decisions.back().why;
     }
@@ -213,6 +231,7 @@ class Partitioner {
   std::vector<char> given_back_;
   std::vector<GivenBack> records_;
   std::vector<InPlaceWrite> writes_;
+  std::vector<int> generated_products_;  // calls of source whose products the kernels of the last partition compute
 };
 
 }  // namespace
@@ -225,7 +244,7 @@ Time Partition::time() const {
 
 Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer,
                     const CallReasons& reasons) {
-  if (ctx.options.kernels == "call") return partition_of_calls(source, ctx.gpu);
+  if (ctx.options.kernels == "call") return partition_of_calls(source, ctx);
   return Partitioner(graph, source, ctx, proposer, reasons).run();
 }
 

@@ -64,8 +64,8 @@ struct InPlace {
 };
 
 struct Decision {
-  // "fuse", "generate" (a kernel of one node), "refuse", "recompute", "give back", "keep call", "view", "in place",
-  // "copy into".
+  // "fuse", "generate" (a kernel of one node), "product" (a kernel with a product of matrices), "refuse", "recompute",
+  // "give back", "keep call", "view", "in place", "copy into".
   std::string what;
   std::string why;
   std::vector<std::string> nodes = {};  // the user's operators or the graph's values it is about
@@ -92,8 +92,10 @@ using Proposer = std::function<Proposal(const Graph& body, const Context& ctx)>;
 using CallReasons = std::map<std::string, std::string>;
 
 // By options.kernels: "auto" forms a group where T falls and gives back one that is slower than its origin's operators;
-// "generate" forms every group that a family can take; "call" forms none. All times are taken at the symbols' hints.
-// Results keep eager's strides. A view of a parameter or of another output stays one.
+// "generate" forms every group that a family can take; "call" forms none. Products of matrices follow product_choice:
+// "auto" keeps one where its kernel, neighbours inside, beats PyTorch's call with the neighbours' own kernels beside
+// it, by T and by the GPU's time alone; "generate" keeps every one that a family takes. All times are taken at the
+// symbols' hints. Results keep eager's strides. A view of a parameter or of another output stays one.
 Partition partition(const Graph& graph, const Graph& source, const Context& ctx, const Proposer& proposer = propose,
                     const CallReasons& reasons = {});
 

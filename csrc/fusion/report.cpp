@@ -53,14 +53,14 @@ ReportKernel kernel_record(const Kernel& kernel, const Graph& source) {
 }
 
 // Each operator's eager time goes to the kernels that have a part of it, in equal parts; views are nobody's.
-void add_eager_times(const Partition& partition, const Graph& source, const GpuFacts& gpu, Report& report) {
+void add_eager_times(const Partition& partition, const Graph& source, const Context& ctx, Report& report) {
   std::map<int, std::vector<size_t>> kernels_of;
   for (size_t i = 0; i < partition.kernels.size(); ++i) {
     for (int origin : partition.kernels[i].group.origins) kernels_of[origin].push_back(i);
   }
   const std::vector<Node*> calls = source.nodes();
   for (size_t i = 0; i < calls.size(); ++i) {
-    const double eager_us = price_call(*calls[i], source.symbols(), gpu).time.total_us();
+    const double eager_us = price_call(*calls[i], source.symbols(), ctx).time.total_us();
     report.eager_us += eager_us;
     const auto at = kernels_of.find(static_cast<int>(i));
     const bool is_view = calls[i]->is_call() && call_facts(calls[i]->callee).kind == CallKind::kView;
@@ -155,7 +155,7 @@ Report make_report(const Partition& partition, const Graph& source, const Contex
   report.kernels_option = ctx.options.kernels;
   report.predicted = partition.time();
   for (const Kernel& kernel : partition.kernels) report.kernels.push_back(kernel_record(kernel, source));
-  add_eager_times(partition, source, ctx.gpu, report);
+  add_eager_times(partition, source, ctx, report);
   for (const PartitionStep& step : partition.steps) {
     if (step.kind == PartitionStep::Kind::kGroup) continue;
     report.calls.push_back({operator_of(*step.node), step.why, step.is_view, step.time});

@@ -34,6 +34,7 @@ struct GpuFacts {
 
   // Operations per clock and SM; tensor_bf16 counts floating point operations, two a multiply-add.
   double fma_f32 = 0, fma_f64 = 0, alu = 0, sfu = 0, tensor_bf16 = 0;
+  double mma_sync_share = 1;  // of tensor_bf16: what mma.sync can reach where a wider instruction reaches all
 
   double launch_host_us = 0;          // one launch when the host is the bottleneck
   double launch_graph_us = 0;         // the gap of one more kernel in a CUDA graph

@@ -8,10 +8,13 @@ namespace tilewright {
 namespace {
 
 // The price of the last node of a graph.
-CallTime price_last(const std::string& parameters, const std::string& node) {
+CallTime price_last(const std::string& parameters, const std::string& node, const std::string& float32_matmul = "") {
   const Graph graph = parse_graph("graph @g(" + parameters + ") -> ()\n  symbols (s0 = 16384 in [2, 1048576])\n{\n  " +
                                   node + "\n  return\n}\n");
-  return price_call(*graph.nodes().back(), graph.symbols(), gpu_named("h200"));
+  Context ctx;
+  ctx.gpu = gpu_named("h200");
+  ctx.options.float32_matmul = float32_matmul;
+  return price_call(*graph.nodes().back(), graph.symbols(), ctx);
 }
 
 TEST(CallTime, MemoryBoundOperatorsAreAsMeasuredOnAnH200) {
@@ -43,15 +46,53 @@ TEST(CallTime, AnOperatorOfSeveralKernelsReadsSeveralTimes) {
             4 * kernel_us("%y = call aten.sum.dim_IntList(%x, [1]) : bf16[s0] strides [1]"));
 }
 
-TEST(CallTime, MatrixProductsTakeTheirFlops) {
-  const CallTime t = price_last("%x: bf16[4096, 4096], %w: bf16[4096, 4096]",
-                                "%y = call aten.mm.default(%x, %w) : bf16[4096, 4096] strides [4096, 1]");
-  EXPECT_DOUBLE_EQ(t.flops, 2.0 * 4096 * 4096 * 4096);
-  EXPECT_STREQ(t.basis, "flops");
-  EXPECT_NEAR(t.time.kernel_us, 185, 20);  // measured 177 to 187
-  const CallTime decode = price_last("%x: bf16[1, 4096], %w: bf16[4096, 14336]",
-                                     "%y = call aten.mm.default(%x, %w) : bf16[1, 14336] strides [14336, 1]");
-  EXPECT_STREQ(decode.basis, "memory");
+CallTime price_product(int64_t m, int64_t n, int64_t k, const std::string& type, const std::string& precision = "") {
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return type + "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  };
+  return price_last("%x: " + matrix(m, k) + ", %w: " + matrix(k, n),
+                    "%y = call aten.mm.default(%x, %w) : " + matrix(m, n) + " strides [" + std::to_string(n) + ", 1]",
+                    precision);
+}
+
+TEST(CallTime, MatrixProductsAreAsMeasuredOnAnH200) {
+  EXPECT_DOUBLE_EQ(price_product(4096, 4096, 4096, "bf16").flops, 2.0 * 4096 * 4096 * 4096);
+  EXPECT_STREQ(price_product(4096, 4096, 4096, "bf16").basis, "flops");
+  const struct {
+    int64_t m, n, k;
+    double measured_us;  // in a graph, or of a large one as launched by the host
+  } rows[] = {{1024, 1024, 1024, 5.56}, {4096, 4096, 1024, 48.5}, {4096, 4096, 4096, 177}, {8192, 8192, 8192, 1398},
+              {4096, 4096, 14336, 591}, {4096, 14336, 4096, 606}, {1, 4096, 14336, 31.7},  {8, 4096, 14336, 33},
+              {16, 4096, 14336, 33.2},  {64, 4096, 14336, 36.4}};
+  for (const auto& row : rows) {
+    const double us = price_product(row.m, row.n, row.k, "bf16").time.kernel_us;
+    EXPECT_NEAR(us / row.measured_us, 1, 0.15) << row.m << " x " << row.n << " x " << row.k << ": " << us;
+  }
+  EXPECT_STREQ(price_product(1, 14336, 4096, "bf16").basis, "memory");
+}
+
+TEST(CallTime, ProductsTakeTheRateOfTheirPrecision) {
+  const double ieee = price_product(4096, 4096, 4096, "f32").time.kernel_us;
+  const double tf32 = price_product(4096, 4096, 4096, "f32", "tf32").time.kernel_us;
+  const double bf16 = price_product(4096, 4096, 4096, "bf16").time.kernel_us;
+  EXPECT_GT(ieee, 4 * tf32);
+  EXPECT_NEAR(tf32 / bf16, 2, 0.1);
+}
+
+TEST(CallTime, AProductOfFewTilesIsSplit) {
+  // Without a split 16 tiles of 128 x 128 would keep 16 SMs busy for 8192 / 64 times as long.
+  EXPECT_LT(price_product(512, 512, 8192, "bf16").time.kernel_us,
+            2 * price_product(1024, 1024, 1024, "bf16").time.kernel_us + 5);
+}
+
+TEST(CallTime, ABatchOfProductsCountsEach) {
+  const CallTime t = price_last("%a: bf16[64, 512, 1024], %b: bf16[64, 1024, 512]",
+                                "%y = call aten.bmm.default(%a, %b) : bf16[64, 512, 512] strides [262144, 512, 1]");
+  EXPECT_DOUBLE_EQ(t.flops, 2.0 * 64 * 512 * 512 * 1024);
+  EXPECT_NEAR(t.time.kernel_us / 53.5, 1, 0.15);  // 57.3 as launched by the host
+  const CallTime vector =
+      price_last("%a: f32[512, 1024], %x: f32[1024]", "%y = call aten.mv.default(%a, %x) : f32[512] strides [1]");
+  EXPECT_DOUBLE_EQ(vector.flops, 2.0 * 512 * 1024);
 }
 
 TEST(CallTime, AddmmTakesTheInnerSizeOfItsMatrix) {

@@ -1,6 +1,6 @@
 // Decisions of the partition, as text: each file of `inputs` holds the graph before `decompose` and the one after it,
-// and after `// EXPECT` the partition that they get. `// kernels: generate` in a file chooses the mode.
-// TILEWRIGHT_BLESS=1 rewrites the goldens.
+// and after `// EXPECT` the partition that they get. `// kernels: generate` in a file chooses the mode, `// matmul:
+// auto` that of products. TILEWRIGHT_BLESS=1 rewrites the goldens.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::vector<fs::path> inputs() {
 }
 
 struct Case {
-  std::string text, golden, kernels = "auto";
+  std::string text, golden, kernels = "auto", matmul = "call";
 };
 
 constexpr const char* kMarker = "// EXPECT\n";
@@ -44,8 +44,9 @@ Case read_case(const fs::path& path) {
     for (std::string line; std::getline(lines, line);) c.golden += line.substr(std::min<size_t>(line.size(), 3)) + "\n";
     c.text.resize(at);
   }
-  for (const char* mode : {"generate", "call"}) {
+  for (const char* mode : {"auto", "generate", "call"}) {
     if (c.text.find(std::string("// kernels: ") + mode) != std::string::npos) c.kernels = mode;
+    if (c.text.find(std::string("// matmul: ") + mode) != std::string::npos) c.matmul = mode;
   }
   return c;
 }
@@ -66,6 +67,7 @@ TEST_P(FusionGolden, IsAsExpected) {
   for (const Graph& graph : graphs) ASSERT_EQ(verify(graph), std::vector<std::string>{});
   Context ctx;
   ctx.options.kernels = c.kernels;
+  ctx.options.matmul = c.matmul;
   ctx.gpu = gpu_named("h200");
   const std::string found = print(partition(graphs[1], graphs[0], ctx, fake_propose));
   if (std::getenv("TILEWRIGHT_BLESS") && found != c.golden) {
