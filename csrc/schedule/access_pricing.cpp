@@ -199,56 +199,66 @@ void price_store(const ElementProgram& p, int store, const WarpWalk& walk, Footp
   price_access(p, store_view(p, p.stores[store]), walk, footprint);
 }
 
+namespace {
+
+void price_times(CostClass cost, DType dtype, double times, Footprint& footprint) {
+  double& fma = dtype == DType::kF64 ? footprint.fma_f64 : footprint.fma_f32;
+  switch (cost) {
+    case CostClass::kFree:
+      break;
+    case CostClass::kMove:
+      footprint.alu += times;
+      break;
+    case CostClass::kAlu:
+      (is_float(dtype) ? fma : footprint.alu) += times;
+      break;
+    case CostClass::kMul:
+      fma += times;
+      break;
+    case CostClass::kSfu:
+      fma += 6 * times;
+      footprint.sfu += times;
+      break;
+    case CostClass::kTranscendental:
+      fma += 20 * times;
+      footprint.sfu += 2 * times;
+      break;
+    case CostClass::kDivision:
+      fma += 8 * times;
+      footprint.sfu += times;
+      break;
+    case CostClass::kReduce:
+      fma += times;
+      break;
+    case CostClass::kContract:  // families price products by the unit that computes them
+    case CostClass::kOpaque:
+      break;
+  }
+  // Conversions to and from the 16-bit type.
+  if (dtype == DType::kF16 || dtype == DType::kBF16) footprint.alu += times;
+}
+
+}  // namespace
+
+void price_step(const ElementProgram& p, int step, double times, Footprint& footprint) {
+  const ProgramStep& s = p.steps[step];
+  if (s.kind == Kind::kPointwise) {
+    const Type& operand = s.node->operand(0)->type;
+    price_times(s.node->info().cost, operand.is_tensor() ? operand.dtype : s.dtype, times, footprint);
+  }
+  if (s.kind == Kind::kSelect) footprint.alu += times;
+}
+
 void price_operations(const ElementProgram& p, Footprint& footprint) {
   double rows = 1, elements = 1;
   for (const ProgramAxis& a : p.axes) {
     elements *= hint(p, a.size);
     if (!a.reduced) rows *= hint(p, a.size);
   }
-  auto count = [&](CostClass cost, DType dtype, double n) {
-    const bool is_f64 = dtype == DType::kF64;
-    double& fma = is_f64 ? footprint.fma_f64 : footprint.fma_f32;
-    switch (cost) {
-      case CostClass::kFree:
-        break;
-      case CostClass::kMove:
-        footprint.alu += n;
-        break;
-      case CostClass::kAlu:
-        (is_float(dtype) ? fma : footprint.alu) += n;
-        break;
-      case CostClass::kMul:
-        fma += n;
-        break;
-      case CostClass::kSfu:
-        fma += 6 * n;
-        footprint.sfu += n;
-        break;
-      case CostClass::kTranscendental:
-        fma += 20 * n;
-        footprint.sfu += 2 * n;
-        break;
-      case CostClass::kDivision:
-        fma += 8 * n;
-        footprint.sfu += n;
-        break;
-      case CostClass::kReduce:
-        fma += n;
-        break;
-      case CostClass::kOpaque:
-        break;
-    }
-    // Conversions to and from the 16-bit type.
-    if (dtype == DType::kF16 || dtype == DType::kBF16) footprint.alu += n;
-  };
-  for (const ProgramStep& s : p.steps) {
-    const double n = s.uses_reduced || !p.has_reductions() ? elements : rows;
-    if (s.kind == Kind::kPointwise)
-      count(s.node->info().cost, s.node->operand(0)->type.is_tensor() ? s.node->operand(0)->type.dtype : s.dtype, n);
-    if (s.kind == Kind::kSelect) footprint.alu += n;
-  }
+  for (size_t i = 0; i < p.steps.size(); ++i)
+    price_step(p, static_cast<int>(i), p.steps[i].uses_reduced || !p.has_reductions() ? elements : rows, footprint);
   for (const ProgramReduction& r : p.reductions)
-    count(CostClass::kReduce, compute_type(p.steps[r.operand].dtype), elements);
+    price_times(CostClass::kReduce, compute_type(p.steps[r.operand].dtype), elements, footprint);
 }
 
 int estimate_registers(const ElementProgram& p, int lanes, int fragments) {

@@ -45,6 +45,8 @@ void price_accesses(const ElementProgram& program, const WarpWalk& walk, Footpri
 void price_load(const ElementProgram& program, int step, const WarpWalk& walk, Footprint& footprint);
 void price_store(const ElementProgram& program, int store, const WarpWalk& walk, Footprint& footprint);
 void price_operations(const ElementProgram& program, Footprint& footprint);
+// The operations of one step for `times` elements.
+void price_step(const ElementProgram& program, int step, double times, Footprint& footprint);
 // Registers that hold the live values of one thread: `lanes` elements, `fragments` vectors of each input at once.
 int estimate_registers(const ElementProgram& program, int lanes, int fragments);
 
