@@ -251,9 +251,14 @@ inline Program scalar_program(Random& random) {
     p.opcodes.insert(opcode);
     std::vector<const std::vector<uint64_t>*> sources;
     std::string operands;
+    // ptxas 13.0 gets lop3 with one register twice wrong where it merges it with another: or(lop3(a, b, b, 0x96), a)
+    // becomes or(a, b).
+    const bool distinct = opcode.starts_with("lop3");
     for (size_t i = 1; i < kinds.size(); ++i) {
       const size_t t = index_of(kinds[i]);
-      const size_t reg = random() % values[t].size();
+      size_t reg = random() % values[t].size();
+      while (distinct && std::find(sources.begin(), sources.end(), &values[t][reg]) != sources.end())
+        reg = (reg + 1) % values[t].size();
       sources.push_back(&values[t][reg]);
       operands += ", " + (prefix[t] + std::to_string(reg));
     }
@@ -281,7 +286,11 @@ inline Program scalar_program(Random& random) {
       for (uint32_t thread = 0; thread < p.threads; ++thread)
         if ((values[4][g][thread] != 0) == negated) result[thread] = values[d][reg][thread];
     }
-    body += "  " + guard + opcode + " " + prefix[d] + std::to_string(reg) + operands + last + ";\n";
+    const std::string target = prefix[d] + std::to_string(reg);
+    body += "  " + guard + opcode + " " + target + operands + last + ";\n";
+    // Of an f64 NaN, which is not defined, the conversion keeps sign and payload.
+    if (kinds == "fg")
+      body += "  setp.nan.f32 %p9, " + target + ", " + target + ";\n  @%p9 mov.b32 " + target + ", 0x7fffffff;\n";
     if (fresh)
       values[d].push_back(std::move(result));
     else
