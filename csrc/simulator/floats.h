@@ -17,7 +17,7 @@ inline constexpr uint64_t kNaN64 = 0x7fffffffffffffffull;
 inline constexpr uint16_t kNaN16 = 0x7fffu;
 
 TW_SIM_INLINE float canonical(float r) { return r != r ? std::bit_cast<float>(kNaN32) : r; }
-// f64 operations keep NaN payloads in hardware; any NaN is a correct answer, so the host's is kept.
+// f64 operations keep NaN payloads, in hardware as on the host.
 TW_SIM_INLINE double canonical(double r) { return r; }
 
 TW_SIM_INLINE float flush(float x) {

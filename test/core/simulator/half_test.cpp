@@ -98,7 +98,10 @@ TEST_P(Halves, PackedArithmeticActsOnEachHalf) {
   expect_instruction("mul.rn." + t, t, {t, t}, {pairs}, [=](uint64_t a, uint64_t b, uint64_t) {
     return nearest(f, v(a >> 16) * v(b >> 16)) << 16 | nearest(f, v(a) * v(b));
   });
-  expect_instruction("neg." + t, t, {t}, {pairs}, [](uint64_t a, uint64_t, uint64_t) { return a ^ 0x80008000u; });
+  expect_instruction("neg." + t, t, {t}, {pairs}, [=](uint64_t a, uint64_t, uint64_t) {
+    const auto negated = [=](uint64_t h) { return std::isnan(v(h)) ? uint64_t{0x7fff} : (h ^ 0x8000) & 0xffff; };
+    return negated(a >> 16) << 16 | negated(a);
+  });
 }
 
 TEST_P(Halves, MinMax) {
@@ -169,8 +172,10 @@ TEST_P(Halves, ConversionsFromFloat) {
   std::vector<uint64_t> doubles = kFloats64;
   for (uint64_t x : floats) doubles.push_back(bits(static_cast<double>(f32(x)) * (1 + 0x1p-50)));
   if (t == "f16")
-    expect_instruction("cvt.rn.f16.f64", t, {"f64"}, {doubles},
-                       [=](uint64_t a, uint64_t, uint64_t) { return nearest(f, f64(a)); });
+    expect_instruction("cvt.rn.f16.f64", t, {"f64"}, {doubles}, [=](uint64_t a, uint64_t, uint64_t) {
+      // Of a NaN sign and upper bits are kept.
+      return std::isnan(f64(a)) ? (a >> 48 & 0x8000) | 0x7e00 | (a >> 42 & 0x3ff) : nearest(f, f64(a));
+    });
 }
 
 TEST_P(Halves, ConversionsToFloatAreExact) {

@@ -176,12 +176,13 @@ TEST(Integer, BitCounts) {
                      [=](uint64_t a, uint64_t, uint64_t) { return a == 0 ? 0xffffffffull : 63 - top(a); });
 }
 
-// bfe and bfi bit by bit, as the PTX ISA's pseudo code has them.
+// bfe and bfi bit by bit, as the PTX ISA's pseudo code has them, but that a GPU takes the positions and lengths of 64
+// bits as they are.
 uint64_t bfe(uint64_t a, uint64_t b, uint64_t c, int n, bool is_signed) {
-  const int pos = b & 255, len = c & 255, msb = n - 1;
+  const int64_t pos = n == 64 ? b : b & 255, len = n == 64 ? c : c & 255, msb = n - 1;
   const uint64_t sign = !is_signed || len == 0 ? 0 : a >> std::min(pos + len - 1, msb) & 1;
   uint64_t d = 0;
-  for (int i = 0; i <= msb; ++i) d |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : sign) << i;
+  for (int64_t i = 0; i <= msb; ++i) d |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : sign) << i;
   return d;
 }
 

@@ -25,8 +25,40 @@ VALUES = {
         *[0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFA12345, 0x7FFFFFFF, 0x7F800000, 0xFF800000, 0, 0x80000000],
         *[0x3F800000, 0xBFC00000, 1, 0x807FFFFF, 0x7F7FFFFF, 0x4F000000, 0xDF000001, 0x00800000],
     ],
-    "f16": [0x7E00, 0xFE00, 0x7C01, 0xFD23, 0x7FFF, 0x7C00, 0xFC00, 0, 0x8000, 0x3C00, 0xBE00, 1, 0x83FF, 0x7BFF, 0x0400],
-    "bf16": [0x7FC0, 0xFFC0, 0x7F81, 0xFFA1, 0x7FFF, 0x7F80, 0xFF80, 0, 0x8000, 0x3F80, 0xBFC0, 1, 0x807F, 0x7F7F, 0x80],
+    "f16": [
+        0x7E00,
+        0xFE00,
+        0x7C01,
+        0xFD23,
+        0x7FFF,
+        0x7C00,
+        0xFC00,
+        0,
+        0x8000,
+        0x3C00,
+        0xBE00,
+        1,
+        0x83FF,
+        0x7BFF,
+        0x0400,
+    ],
+    "bf16": [
+        0x7FC0,
+        0xFFC0,
+        0x7F81,
+        0xFFA1,
+        0x7FFF,
+        0x7F80,
+        0xFF80,
+        0,
+        0x8000,
+        0x3F80,
+        0xBFC0,
+        1,
+        0x807F,
+        0x7F7F,
+        0x80,
+    ],
     "s32": [0, 1, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 31, 32, 33, 256, 257, 0x101, 0x1F1F, 5],
     "s64": [0, 1, 0xFFFFFFFFFFFFFFFF, 0x8000000000000000, 0x7FFFFFFFFFFFFFFF, 63, 64, 65, 1 << 40],
 }
@@ -51,7 +83,11 @@ def operations() -> list[Operation]:
     for t in ("f32", "f16", "bf16"):
         found += [Operation(f"{name}.NaN.{t}", t, (t, t)) for name in ("min", "max")]
     for t in ("f64", "f32"):
-        found += [Operation(f"div.rn.{t}", t, (t, t)), Operation(f"sqrt.rn.{t}", t, (t,)), Operation(f"rcp.rn.{t}", t, (t,))]
+        found += [
+            Operation(f"div.rn.{t}", t, (t, t)),
+            Operation(f"sqrt.rn.{t}", t, (t,)),
+            Operation(f"rcp.rn.{t}", t, (t,)),
+        ]
     for t in ("f32", "f16"):
         found += [Operation(f"{name}.rn.sat.{t}", t, (t, t)) for name in ("add", "mul")]
     found += [Operation(f"{name}.rn.ftz.f32", "f32", ("f32", "f32")) for name in ("add", "mul")]
