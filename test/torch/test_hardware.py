@@ -1,7 +1,6 @@
 """The simulator against what an H200 gave, kept as data (test/core/simulator/hardware)."""
 
 import importlib.util
-import json
 import pathlib
 import sys
 from types import ModuleType

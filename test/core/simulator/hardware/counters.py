@@ -1,6 +1,8 @@
 """Reads the memory counters of the launches of cases.py by Nsight Compute, and writes counters.json beside it.
 
-usage: python counters.py [--out counters.json]     needs a GPU, PyTorch with CUDA, and `ncu` with leave to read counters
+usage: python counters.py [--out counters.json]
+
+Needs a GPU, PyTorch with CUDA, and `ncu` with leave to read counters.
 """
 
 from __future__ import annotations

@@ -48,11 +48,8 @@ PRODUCTS = {
 
 def ptx(product: Product) -> str:
     wide = product.element == "f64"
-    kind, bits, size = ("f64", "d", 8) if wide else ("b32", "r", 4)
-    if product.accumulator == "f32":
-        kind_c = "f32"
-    else:
-        kind_c = kind
+    kind, size = ("f64", 8) if wide else ("b32", 4)
+    kind_c = "f32" if product.accumulator == "f32" else kind
     lists, loads = [], []
     for name, count, k in zip("abc", product.registers, (kind, kind, kind_c), strict=True):
         registers = [f"%{name}{i}" for i in range(count)]

@@ -135,7 +135,8 @@ def ptx(op: Operation) -> str:
         "  .reg .b64 %p;\n  .reg .b32 %t, %b;\n"
         "  mov.u32 %t, %tid.x;\n  mov.u32 %b, %ctaid.x;\n  mad.lo.u32 %t, %b, 32, %t;\n"
         f"{loads}  .reg .{kind} %r;\n  {op.opcode} %r, {operands};\n"
-        f"  ld.param.u64 %p, [out];\n  mad.wide.u32 %p, %t, {BYTES[op.result]}, %p;\n  st.global.{kind} [%p], %r;\n  ret;\n}}\n"
+        f"  ld.param.u64 %p, [out];\n  mad.wide.u32 %p, %t, {BYTES[op.result]}, %p;\n"
+        f"  st.global.{kind} [%p], %r;\n  ret;\n}}\n"
     )
 
 
