@@ -1,9 +1,11 @@
 """Whole models with random weights: eager, Inductor's modes and Tilewright, timed in turn in one process a model.
 
-    python benchmarks/models.py [--only NAME,NAME] [--modes default,reduce-overhead] [--out FOLDER]
+    python benchmarks/models.py [--only NAME,NAME] [--modes default,reduce-overhead] [--matmul auto,call] [--out FOLDER]
 
 Each model's output (training: loss and gradients) is checked first: a contender may differ from float32 eager by
 at most twice what eager in bfloat16 does, plus a rounding. Compile times are those of the first call with empty caches.
+With several values of `--matmul` Tilewright is a contender with each; the first one's times are compared.
+`llama-decode`, bound by the host, is also timed as a CUDA graph of each contender.
 """
 
 from __future__ import annotations
@@ -88,7 +90,16 @@ def step_of(name: str, model: torch.nn.Module) -> Callable[[Callable[..., Any], 
     return train
 
 
-def measure_model(name: str, modes: list[str]) -> dict[str, Any]:
+def graph_of(call: Callable[[], Any]) -> Callable[[], None]:
+    """A CUDA graph of one call, which has run before."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def measure_model(name: str, modes: list[str], products: list[str]) -> dict[str, Any]:
     wide, inputs = build(name)
     wide = wide.train() if name.endswith("-train") else wide.eval()
     reference = step_of(name, wide)(wide, inputs).float().clone()
@@ -101,7 +112,11 @@ def measure_model(name: str, modes: list[str]) -> dict[str, Any]:
     calls: dict[str, Callable[[], Any]] = {"eager": lambda: step(model, inputs)}
 
     compiled = {f"inductor {m}": (lambda m=m: torch.compile(model, mode=None if m == "default" else m)) for m in modes}
-    compiled["tilewright"] = lambda: torch.compile(model, backend="tilewright")
+    for product in products:
+        contender = "tilewright" if product == products[0] else f"tilewright matmul={product}"
+        compiled[contender] = lambda product=product: torch.compile(
+            model, backend="tilewright", options={"matmul": product}
+        )
     for contender, make in compiled.items():
         torch._dynamo.reset()
         begin = time.perf_counter()
@@ -127,6 +142,10 @@ def measure_model(name: str, modes: list[str]) -> dict[str, Any]:
         row[f"{contender} us"] = round(us, 1)
     for contender in ("eager", "tilewright"):
         row[f"{contender} wall us"] = round(measure.wall_us(calls[contender]), 1)
+    if name == "llama-decode":
+        graphs = {contender: graph_of(call) for contender, call in calls.items() if "reduce-overhead" not in contender}
+        for contender, us in measure.interleaved_us(graphs, rounds=15).items():
+            row[f"{contender} graph us"] = round(us, 1)
     best = min(row[f"inductor {m} us"] for m in modes)
     row["over eager"] = row["eager us"] / row["tilewright us"]
     row["over inductor"] = best / row["tilewright us"]
@@ -137,13 +156,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--modes", default="default")
+    parser.add_argument("--matmul", default="auto", help="values of Tilewright's option, each a contender")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--budget-s", type=float, default=500)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     modes = args.modes.split(",")
     if args.one:
-        print("ROW " + json.dumps(measure_model(args.one, modes)), flush=True)
+        print("ROW " + json.dumps(measure_model(args.one, modes, args.matmul.split(","))), flush=True)
         return
     end = time.time() + args.budget_s
     rows: list[dict[str, Any]] = []
@@ -155,7 +175,7 @@ def main() -> None:
             break
         with tempfile.TemporaryDirectory() as cache:
             env = dict(os.environ, TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache + "/triton")
-            command = [sys.executable, __file__, "--one", name, "--modes", args.modes]
+            command = [sys.executable, __file__, "--one", name, "--modes", args.modes, "--matmul", args.matmul]
             try:
                 done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=left, check=False)
             except subprocess.TimeoutExpired:
