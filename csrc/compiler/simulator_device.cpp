@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "compiler/compile.h"
 #include "simulator/simulator.h"
@@ -39,6 +40,10 @@ class SimulatorDevice : public Device {
     config.block = request.block;
     config.dynamic_smem_bytes = request.dynamic_smem_bytes;
     config.check_races = config.check_uninitialized = check_;
+    std::map<int, std::string> names;
+    for (const auto& [line, loc] : request.lines)
+      if (loc) names[line] = loc->op + " at " + loc->file + ":" + std::to_string(loc->line);
+    config.names = &names;
     config.counters = false;  // nobody reads them here, and they cost time
     std::vector<std::vector<std::byte>> args;
     for (uint64_t value : request.args) args.push_back(sim::arg(value));

@@ -5,7 +5,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "ir/graph.h"
 #include "runtime/artifact.h"
 
 namespace tilewright {
@@ -31,7 +33,8 @@ struct LaunchRequest {
   uint32_t dynamic_smem_bytes = 0;
   std::span<uint64_t> args;  // 8 bytes a parameter: addresses, s64, bits of f64
   void* stream = nullptr;
-  std::span<const MemoryRange> memory;  // filled only for a device that checks_memory()
+  std::span<const MemoryRange> memory;            // filled only for a device that checks_memory()
+  std::span<const std::pair<int, LocPtr>> lines;  // `.loc` line of the kernel -> the user's line, for its reports
 };
 
 // Where kernels run: a GPU through its driver, or the simulator. Thread-safe. Failures are DeviceErrors that name the

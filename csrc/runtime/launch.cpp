@@ -296,6 +296,7 @@ void LaunchRunner::launch(const Loaded& loaded, Caller& caller, Operands& operan
 
   request.args = {operands.words.data(), operands.word_count};
   request.stream = caller.stream();
+  request.lines = launch_.lines;
   if (device_->checks_memory()) request.memory = {operands.ranges.data(), operands.range_count};
   device_->launch(*loaded.kernel, request);
   if (!loaded.workspaces.empty()) caller.release_workspaces();

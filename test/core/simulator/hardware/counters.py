@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import pathlib
 import subprocess
@@ -42,34 +41,37 @@ METRICS = {
 }
 
 
+LAUNCHED = "launched: "  # what the launching process says of each case
+
+
 def run_cases() -> None:
     for case in cases():
         Kernel(case.ptx, case.entry)(case.args, case.grid, case.block, case.shared_bytes)
+        print(LAUNCHED + case.name, flush=True)
 
 
-def measured(metrics: list[str]) -> list[dict[str, int]]:
-    """One entry a launch that is not PyTorch's; without the metrics that this GPU does not have."""
-    command = ["ncu", "--csv", "--page", "raw", "--metrics", ",".join(metrics), "--print-units", "base"]
-    # Only the cases': PyTorch's own kernels are in namespaces.
-    names = sorted({case.entry for case in cases()})
-    command += ["--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$"]
-    run = subprocess.run(
-        [*command, sys.executable, __file__, "--run"], capture_output=True, text=True, cwd=pathlib.Path(__file__).parent
-    )
+def measured() -> dict[str, dict[str, int]]:
+    """By case, without the metrics that this GPU does not have."""
+    command = ["ncu", "--csv", "--page", "raw", "--metrics", ",".join(METRICS.values()), "--print-units", "base"]
+    # Only the cases' kernels: PyTorch's own are in namespaces.
+    entries = sorted({case.entry for case in cases()})
+    command += ["--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(entries)})$"]
+    run = subprocess.run([*command, sys.executable, __file__, "--run"], capture_output=True, text=True)
     lines = run.stdout.splitlines()
-    begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if begin is None or run.returncode != 0:
-        raise RuntimeError(f"ncu gives no table:\n{run.stdout[-2000:]}\n{run.stderr[-2000:]}")
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines[begin:]))))[1:]  # the first row holds units
-    result = []
-    for row in rows:
-        entry: dict[str, int] = {}
-        for name, metric in METRICS.items():
-            text = row.get(metric, "")
-            if text and text[0].isdigit():
-                entry[name] = int(float(text.replace(",", "")))
-        result.append(entry)
-    return result
+    launched = [line.removeprefix(LAUNCHED) for line in lines if line.startswith(LAUNCHED)]
+    begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    rows = list(csv.DictReader(line for line in lines[begin:] if line.startswith('"')))[1:]  # the first row holds units
+    print(f"{len(launched)} cases, {len(rows)} launches measured\n{run.stderr[-1500:]}", file=sys.stderr)
+    if not rows or len(rows) != len(launched):
+        raise RuntimeError(f"ncu's table is not that of the cases:\n{run.stdout[-2000:]}")
+    return {
+        name: {
+            key: int(float(row[metric].replace(",", "")))
+            for key, metric in METRICS.items()
+            if row.get(metric, "")[:1].isdigit()
+        }
+        for name, row in zip(launched, rows, strict=True)
+    }
 
 
 def main() -> None:
@@ -80,16 +82,9 @@ def main() -> None:
     if args.run:
         run_cases()
         return
-    names = [case.name for case in cases()]
-    counters = measured(list(METRICS.values()))
-    if len(counters) != len(names):
-        raise RuntimeError(f"{len(counters)} launches of {len(names)}")
+    counters = measured()
     ncu = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.split("Version ")[-1].split()[0]
-    result = {
-        "gpu": torch.cuda.get_device_name(),
-        "ncu": ncu,
-        "counters": dict(zip(names, counters, strict=True)),
-    }
+    result = {"gpu": torch.cuda.get_device_name(), "ncu": ncu, "counters": counters}
     args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
