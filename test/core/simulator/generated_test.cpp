@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <regex>
 
 #include "generated_programs.h"
 #include "kernel_call.h"
@@ -175,6 +176,18 @@ TEST(Generated, ProgramsOnTheGpu) {
               [&](const Program& p) { return gpu->run(p); });
 }
 
+// Whether two words of results agree: one f64 or two f32. The approximate instructions inside libdevice's functions are
+// exact here and are not on a GPU (docs/simulator.md), which the functions hand on.
+bool nearly(uint64_t a, uint64_t b, bool wide) {
+  if (a == b) return true;
+  const auto near = [](double x, double y, double tolerance) {
+    return (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= tolerance * std::fabs(y) || x == y;
+  };
+  if (wide) return near(generated::f64(a), generated::f64(b), 0x1p-49);
+  const auto near_f32 = [&](uint64_t x, uint64_t y) { return near(generated::f32(x), generated::f32(y), 0x1p-19); };
+  return near_f32(a & 0xffffffff, b & 0xffffffff) && near_f32(a >> 32, b >> 32);
+}
+
 // libdevice's functions of one argument as nvcc inlines them.
 TEST(Generated, LibdeviceOnTheGpu) {
   std::string why;
@@ -190,7 +203,8 @@ TEST(Generated, LibdeviceOnTheGpu) {
     const bool wide = name.find("f64") != std::string::npos;
     Program p;
     p.kind = "libdevice";
-    p.ptx = ptx;
+    // A Device passes 8 bytes a parameter; the driver wants to be given as many as are declared.
+    p.ptx = std::regex_replace(ptx, std::regex(R"(\.param \.u32 (\w+_param_2))"), ".param .u64 $1");
     p.entry = name;
     p.threads = 128;
     p.opcodes.insert(name);
@@ -208,11 +222,13 @@ TEST(Generated, LibdeviceOnTheGpu) {
       ADD_FAILURE() << name << ": " << e.what();
       continue;
     }
-    const int64_t at = difference(got, right);
-    tallies[p.kind].add(p, at >= 0);
-    if (at >= 0)
-      ADD_FAILURE() << name << ", word " << at << std::hex << ": 0x" << got[static_cast<size_t>(at)]
-                    << ", on the GPU 0x" << right[static_cast<size_t>(at)];
+    // The table counts functions that differ in any bit.
+    tallies[p.kind].add(p, difference(got, right) >= 0);
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (nearly(got[i], right[i], wide)) continue;
+      ADD_FAILURE() << name << " of 0x" << std::hex << p.in[i] << ": 0x" << got[i] << ", on the GPU 0x" << right[i];
+      break;
+    }
   }
   print_table("libdevice's functions against " + gpu->name(), tallies);
 }
