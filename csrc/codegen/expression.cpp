@@ -83,9 +83,10 @@ Regs ExpressionEmitter::make(Frame& frame, const ProgramStep& step) {
     case Kind::kPicked:
       return make_picked(frame, step);
     case Kind::kReduced:
+    case Kind::kProduct:
       break;
   }
-  throw InternalError("%" + step.value->name + " is used before it is reduced");
+  throw InternalError("%" + step.value->name + " is used before it is computed");
 }
 
 // The index that a lane picks, in 64 bits, and whether there is such an element among `size`.
@@ -168,11 +169,12 @@ Regs ExpressionEmitter::make_load(Frame& frame, const ProgramStep& step) {
     return k_.load(k_.input(step.parameter), index(frame, step.index, lane), 0, step.dtype, 1);
   };
   if (access.kind == LaneAccess::Kind::kUniform) return guarded(0, [&] { return one(0); });
-  auto element_by_element = [&](bool may_be_outside) {
+  auto element_by_element = [&](bool is_guarded) {
     Regs values;
     for (int lane = 0; lane < frame.lanes; ++lane) {
       auto load = [&] { return one(lane); };
-      values.push_back(may_be_outside ? k_.if_else_zero(frame.lane_exists[lane], load)[0] : guarded(lane, load)[0]);
+      auto existing = [&] { return frame.whole ? k_.if_else_zero(frame.lane_exists[lane], load) : load(); };
+      values.push_back(is_guarded ? existing()[0] : guarded(lane, existing)[0]);
     }
     return values;
   };

@@ -487,6 +487,60 @@ Regs KernelBuilder::load_shared(Reg array, Reg byte_offset, DType dtype, int wid
   return unpack(ir_.CreateAlignedLoad(type, ir_.CreateGEP(ir_.getInt8Ty(), array, byte_offset), align), dtype, width);
 }
 
+Reg KernelBuilder::dynamic_shared() {
+  constexpr const char* kName = "dynamic_shared";
+  if (llvm::GlobalVariable* known = module_->getGlobalVariable(kName)) return known;
+  auto* variable = new llvm::GlobalVariable(*module_, llvm::ArrayType::get(ir_.getInt8Ty(), 0), /*isConstant=*/false,
+                                            llvm::GlobalValue::ExternalLinkage, nullptr, kName, nullptr,
+                                            llvm::GlobalValue::NotThreadLocal, kShared);
+  variable->setAlignment(llvm::Align(128));
+  return variable;
+}
+
+void KernelBuilder::warp_barrier() { ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {ir_.getInt32(-1)}); }
+
+void KernelBuilder::copy_async(Reg shared, Reg base, Reg index, DType dtype, Reg present) {
+  const Reg from = address(base, index, 0, bytes(dtype));
+  const Reg size = ir_.CreateSelect(present, ir_.getInt32(16), ir_.getInt32(0));
+  ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s, {}, {shared, from, size});
+}
+
+void KernelBuilder::commit_copies() { ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group, {}, {}); }
+
+void KernelBuilder::wait_copies(int pending) {
+  ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {ir_.getInt32(pending)});
+}
+
+Regs KernelBuilder::load_matrices(Reg shared, bool transposed) {
+  const auto id = transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
+                             : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
+  const Reg loaded = ir_.CreateIntrinsic(id, {shared->getType()}, {shared});
+  Regs words;
+  for (unsigned i = 0; i < 4; ++i) words.push_back(ir_.CreateExtractValue(loaded, i));
+  return words;
+}
+
+Regs KernelBuilder::multiply_matrices(DType dtype, const Regs& a, const Regs& b, const Regs& c) {
+  const auto id = dtype == DType::kBF16  ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16
+                  : dtype == DType::kF16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
+                                         : llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32;
+  Regs args;
+  for (const Regs* words : {&a, &b}) {
+    for (Reg word : *words)
+      args.push_back(dtype == DType::kF16 ? ir_.CreateBitCast(word, llvm::FixedVectorType::get(ir_.getHalfTy(), 2))
+                                          : word);
+  }
+  args.insert(args.end(), c.begin(), c.end());
+  const Reg sums = ir_.CreateIntrinsic(id, {}, args);
+  Regs values;
+  for (unsigned i = 0; i < 4; ++i) values.push_back(ir_.CreateExtractValue(sums, i));
+  return values;
+}
+
+Reg KernelBuilder::round_to_tf32(Reg value) {
+  return ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
+}
+
 void KernelBuilder::store_partials(Reg base, Reg index, const Regs& values) {
   const bool is_bool = values[0]->getType()->isIntegerTy(1);
   llvm::Type* element = is_bool ? ir_.getInt8Ty() : values[0]->getType();
@@ -523,6 +577,20 @@ Regs KernelBuilder::load_partials(Reg base, llvm::Type* type, Reg index, int cou
 Reg KernelBuilder::atomic_increment(Reg address) {
   return ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, ir_.getInt32(1), llvm::Align(4),
                              llvm::AtomicOrdering::Monotonic);
+}
+
+Reg KernelBuilder::is_last_block(Reg counter, int blocks) {
+  // What a block has written is fenced before the block is counted.
+  const Reg flag = shared_array(ir_.getInt32Ty(), 1, "last");
+  fence_gpu();
+  barrier();
+  if_then(ir_.CreateICmpEQ(thread_i32(), ir_.getInt32(0)), [&] {
+    const Reg is_last = ir_.CreateICmpEQ(atomic_increment(counter), ir_.getInt32(blocks - 1));
+    if_then(is_last, [&] { ir_.CreateStore(ir_.getInt32(0), counter); });
+    store_shared(flag, index(0), ir_.CreateZExt(is_last, ir_.getInt32Ty()));
+  });
+  barrier();
+  return ir_.CreateICmpNE(load_shared(flag, ir_.getInt32Ty(), index(0)), ir_.getInt32(0));
 }
 
 Reg KernelBuilder::call_libdevice(const std::string& name, llvm::Type* type, const Regs& args) {

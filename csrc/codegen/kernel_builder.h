@@ -84,17 +84,40 @@ class KernelBuilder {
   Reg shared_array(llvm::Type* type, int64_t count, const char* name);
   void store_shared(Reg array, Reg index, Reg value);
   Reg load_shared(Reg array, llvm::Type* type, Reg index);
+  // The shared memory that the launch adds, aligned to 128 bytes.
+  Reg dynamic_shared();
   // Consecutive elements of the memory type `dtype` in shared memory, in one access of up to 16 bytes. What is stored
   // has been rounded to that type.
   Reg shared_bytes(int64_t bytes, const char* name);
   void store_shared(Reg array, Reg byte_offset, DType dtype, const Regs& values);
   Regs load_shared(Reg array, Reg byte_offset, DType dtype, int width);
+  // Waits for the other lanes of the warp.
+  void warp_barrier();
+
+  // ---- copies to shared memory that run beside the kernel
+  // 16 bytes from base[index], elements of `dtype`, to a place in shared memory; zeros where `present` does not hold.
+  void copy_async(Reg shared, Reg base, Reg index, DType dtype, Reg present);
+  // Ends a group of copies, and waits until so many of the thread's groups, or fewer, are under way.
+  void commit_copies();
+  void wait_copies(int pending);
+
+  // ---- fragments of matrices (PTX ISA, "Warp-level matrix instructions")
+  // Four 8x8 matrices of 16-bit elements, or 8x4 of 32-bit ones; lane i gives the address of row i % 8 of matrix i / 8.
+  Regs load_matrices(Reg shared, bool transposed);
+  // c + a * b of 16x16 by 16x8 elements (tf32: 16x8 by 8x8): a in 4 words, b in 2, c in 4 floats.
+  Regs multiply_matrices(DType dtype, const Regs& a, const Regs& b, const Regs& c);
+  // To 10 bits of fraction, ties away from zero; as a word.
+  Reg round_to_tf32(Reg value);
+
   // Partial results in global memory that another block reads, past caches that may be stale (bool as i8).
   // `index` is a multiple of their number.
   void store_partials(Reg base, Reg index, const Regs& values);
   Regs load_partials(Reg base, llvm::Type* type, Reg index, int count);
   // Adds 1 to a counter in global memory; its old value.
   Reg atomic_increment(Reg address);
+  // Counts this block at `counter`, a word in global memory; whether it is the last one of `blocks`, which leaves the
+  // counter zero and may read what the others have written before.
+  Reg is_last_block(Reg counter, int blocks);
 
   // Line of the body's text that the next instructions come from.
   void set_line(int line);

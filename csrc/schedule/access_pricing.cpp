@@ -177,7 +177,7 @@ IndexRange index_range(const ElementProgram& p) {
   IndexRange range{true, true};
   const SymbolTable& table = p.body->symbols();
   // The iteration count itself is an index too.
-  const Expr elements = p.rows() * p.row_length();
+  const Expr elements = p.has_products() ? p.rows() : p.rows() * p.row_length();
   range.always_32bit = table.range(elements).upper < kLimit;
   range.hint_32bit = table.hint(elements) < kLimit;
   for_each_access(p, [&](const AccessView& a) {

@@ -17,6 +17,9 @@ namespace tilewright {
 //     %3 = add %0, %2                           load %1 at @b
 //     return %3                                 add, store at 64*@a + @b
 //
+// A body with products of matrices iterates over the elements of the products: batches, m, n, and k, which is reduced.
+// Everything before a product is steps over (batches, m, k) and (batches, k, n), everything after it over (batches, m,
+// n). There is one product, or two of one left operand.
 // A body with reductions iterates over rows: kept axes, then reduced axes that all its reductions share. A sum over
 // where(iota == t, x, 0) is no reduction but the element of x that t picks.
 // The schedule prices the program's accesses, and the expression emitter turns its steps into code: both read the same
@@ -38,6 +41,7 @@ struct ProgramStep {
     kPointwise,  // `node` applied to operands
     kSelect,     // operands[i] for the first choices[i] that holds, else the last operand
     kReduced,    // result `result` of reduction `reduction`
+    kProduct,    // the sum over k of products of `products[product]`, in the compute type
     kPicked,     // operands[1] where the integer operands[0] is from 0 to below `index`, else 0
   };
   Kind kind;
@@ -50,6 +54,7 @@ struct ProgramStep {
   Guard guard;
   std::vector<Guard> choices;
   int reduction = -1, result = 0;
+  int product = -1;
   // kLoad: a symbol of the index that is no axis but the value of operands[0], an integer, or 0 where that is too small
   // or too large; "" where there is none.
   std::string picked;
@@ -84,6 +89,20 @@ struct ProgramReduction {
   int maximum = -1;
 };
 
+// A product of matrices: the sum over k of the elements of two steps, lhs at (batches, m, k), rhs at (batches, k, n).
+struct ProgramProduct {
+  const Node* node = nullptr;
+  int lhs = 0, rhs = 0;
+  int result = 0;             // the step that is the sum
+  DType dtype = DType::kF32;  // of the factors
+  bool tf32 = false;          // factors of float32 are rounded to 10 bits of fraction
+};
+
+// The symbols of the axes of products.
+struct MatrixAxes {
+  std::string m, n, k;
+};
+
 struct ElementProgram {
   explicit ElementProgram(const SymbolTable& symbols) : space(symbols) {}
 
@@ -92,10 +111,14 @@ struct ElementProgram {
   std::vector<ProgramAxis> axes;   // kept ones first, each group outermost first
   std::vector<ProgramStep> steps;  // operands before users
   std::vector<ProgramReduction> reductions;
+  std::vector<ProgramProduct> products;
+  MatrixAxes matrix;  // with products
   std::vector<ProgramStore> stores;
   bool online = false;
 
   bool has_reductions() const { return !reductions.empty(); }
+  bool has_products() const { return !products.empty(); }
+  bool is_of_matrix(const std::string& axis) const;
   std::vector<ProgramAxis> kept() const;
   std::vector<ProgramAxis> reduced() const;
   Expr rows() const;        // product of the kept sizes

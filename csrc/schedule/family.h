@@ -17,15 +17,20 @@ LaunchShape launch_transpose(const ElementProgram& program, const Schedule& sche
 Proposal propose_reduction(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_reduction(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 
+Proposal propose_matmul(const ElementProgram& program, const Context& ctx);
+LaunchShape launch_matmul(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
+
 struct Family {
   const char* name;
+  bool takes_products;  // of matrices: such programs, and no others
   Proposal (*propose)(const ElementProgram&, const Context&);
   LaunchShape (*launch)(const ElementProgram&, const Schedule&, const GpuFacts&);
 };
 inline constexpr std::array kFamilies = {
-    Family{"transpose", propose_transpose, launch_transpose},  // before pointwise, which takes the same groups
-    Family{"pointwise", propose_pointwise, launch_pointwise},
-    Family{"reduction", propose_reduction, launch_reduction},
+    Family{"transpose", false, propose_transpose, launch_transpose},  // before pointwise, which takes the same groups
+    Family{"pointwise", false, propose_pointwise, launch_pointwise},
+    Family{"reduction", false, propose_reduction, launch_reduction},
+    Family{"matmul", true, propose_matmul, launch_matmul},
 };
 
 }  // namespace tilewright

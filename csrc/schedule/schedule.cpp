@@ -53,6 +53,7 @@ Proposal propose(const Graph& body, const Context& ctx) {
     return proposal;
   }
   for (const Family& family : kFamilies) {
+    if (family.takes_products != made.program->has_products()) continue;
     Proposal more = family.propose(*made.program, ctx);
     std::move(more.candidates.begin(), more.candidates.end(), std::back_inserter(proposal.candidates));
     for (const std::string& why : more.why_none) proposal.why_none.push_back(std::string(family.name) + ": " + why);

@@ -573,20 +573,9 @@ class ReductionKernel {
         }
       }
     });
-    // The block that arrives last sees all partial results: each is written and fenced before its block is counted.
-    const Reg last_flag = k_.shared_array(ir_.getInt32Ty(), 1, "last");
-    k_.fence_gpu();
-    k_.barrier();
-    k_.if_then(ir_.CreateICmpEQ(k_.thread_i32(), ir_.getInt32(0)), [&] {
-      const Reg counter = ir_.CreateGEP(ir_.getInt32Ty(), k_.workspace(0), k_.block(0));
-      const Reg arrived = k_.atomic_increment(counter);
-      const Reg is_last = ir_.CreateICmpEQ(arrived, ir_.getInt32(s_.split - 1));
-      k_.if_then(is_last, [&] { ir_.CreateStore(ir_.getInt32(0), counter); });
-      k_.store_shared(last_flag, k_.index(0), ir_.CreateZExt(is_last, ir_.getInt32Ty()));
-    });
-    k_.barrier();
-    const Reg is_last = ir_.CreateICmpNE(k_.load_shared(last_flag, ir_.getInt32Ty(), k_.index(0)), ir_.getInt32(0));
-    k_.if_then(is_last, [&] {
+    // The block that arrives last sees all partial results.
+    const Reg counter = ir_.CreateGEP(ir_.getInt32Ty(), k_.workspace(0), k_.block(0));
+    k_.if_then(k_.is_last_block(counter, s_.split), [&] {
       k_.fence_gpu();
       join_blocks();
       store_rows(row_frame_);

@@ -123,6 +123,7 @@ struct KernelRunner {
       config.grid[d] = static_cast<uint32_t>(shape.grid[d].evaluate(symbols));
       config.block[d] = static_cast<uint32_t>(shape.block[d]);
     }
+    config.dynamic_smem_bytes = static_cast<uint64_t>(shape.dynamic_smem_bytes.evaluate(symbols));
     config.threads = 1;
     config.check_races = config.check_uninitialized = check_shared;
     const bool empty = config.grid[0] == 0 || config.grid[1] == 0;

@@ -1,0 +1,382 @@
+#include "schedule/matmul.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "schedule/access_pricing.h"
+#include "schedule/family.h"
+
+namespace tilewright {
+namespace {
+
+using Kind = ProgramStep::Kind;
+
+constexpr int kChunkBytes = 16;
+// Bytes along k that a stage holds of each row.
+constexpr int kStageBytes = 64;
+// What mma.sync reaches of the Tensor Cores' rate on the newest GPUs, and FMA loops of theirs.
+constexpr double kUnitEfficiency = 0.6;
+
+int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// ---- operands
+
+// The axis along which most of the operand's elements lie side by side; k where that is no other one.
+std::string contiguous_axis(const ElementProgram& p, int step, const std::string& other) {
+  const std::vector<bool> needed = p.needed_by({step});
+  double best = 0;
+  std::string axis = p.matrix.k;
+  for (const std::string& candidate : {p.matrix.k, other}) {
+    double moved = 0;
+    for (size_t i = 0; i < p.steps.size(); ++i) {
+      const ProgramStep& s = p.steps[i];
+      if (!needed[i] || s.kind != Kind::kLoad || !p.space.depends_on(s.index, candidate)) continue;
+      const LaneAccess access = lane_access(p, s.index, s.guard, candidate, 2, s.dtype, bytes(s.dtype));
+      if (access.stride == 1 || access.kind == LaneAccess::Kind::kVector)
+        moved += elements_touched(p, s.index) * static_cast<double>(bytes(s.dtype));
+    }
+    if (moved > best) best = moved, axis = candidate;
+  }
+  return axis;
+}
+
+// Facts under which 16-byte copies bring the operand as it is; nothing where it is computed or lies otherwise.
+std::optional<std::vector<std::pair<Expr, int64_t>>> copy_facts(const ElementProgram& p, int step,
+                                                                const OperandTile& tile, DType dtype) {
+  const ProgramStep& s = p.steps[step];
+  if (s.kind != Kind::kLoad || !s.guard.empty() || !s.picked.empty() || s.dtype != dtype) return std::nullopt;
+  const LaneAccess access = lane_access(p, s.index, s.guard, tile.axis, tile.lanes, dtype, kChunkBytes);
+  if (access.kind != LaneAccess::Kind::kVector || access.width != tile.lanes) return std::nullopt;
+  std::vector<std::pair<Expr, int64_t>> facts;
+  const SymbolTable& table = p.space.table();
+  const auto add = [&](const Expr& e) {
+    const std::pair<Expr, int64_t> fact{e, tile.lanes};
+    if (!table.is_divisible(e, tile.lanes) && std::find(facts.begin(), facts.end(), fact) == facts.end())
+      facts.push_back(fact);
+    return table.hint(e) % tile.lanes == 0;
+  };
+  bool holds = add(p.space.size(tile.axis));
+  for (const Expr& e : access.assumed) holds = add(e) && holds;
+  return holds ? std::optional(facts) : std::nullopt;
+}
+
+// ---- choosing parameters
+
+struct Tile {
+  int m, n, warps_m, warps_n;
+  double efficiency;  // of the unit's rate
+};
+constexpr Tile kTensorTiles[] = {
+    {128, 128, 2, 2, 1.0}, {128, 64, 2, 2, 0.85}, {64, 128, 2, 2, 0.85},
+    {64, 64, 2, 2, 0.7},   {32, 128, 1, 4, 0.55}, {32, 64, 1, 2, 0.45},
+};
+constexpr Tile kFmaTiles[] = {
+    {128, 64, 2, 2, 1.0},
+    {64, 64, 2, 2, 0.8},
+    {32, 64, 1, 2, 0.6},
+};
+// Two products have twice the sums.
+constexpr Tile kPairTiles[] = {
+    {128, 64, 2, 2, 1.0},
+    {64, 64, 2, 2, 0.8},
+    {32, 64, 1, 2, 0.5},
+};
+
+struct Sizes {
+  int64_t batches = 1, m = 1, n = 1, k = 1;
+};
+Sizes sizes_of(const ElementProgram& p) {
+  const auto hint = [&](const std::string& axis) {
+    return std::max<int64_t>(p.space.table().hint(p.space.size(axis)), 1);
+  };
+  Sizes s{1, hint(p.matrix.m), hint(p.matrix.n), hint(p.matrix.k)};
+  for (const ProgramAxis& a : p.axes) {
+    if (!p.is_of_matrix(a.symbol)) s.batches *= hint(a.symbol);
+  }
+  return s;
+}
+
+// Clocks of a tile's product and what surrounds it, with this split of k.
+double clocks(const ElementProgram& p, const Tile& tile, int tile_k, int split, const Sizes& s, const GpuFacts& gpu) {
+  constexpr double kAround = 3000;      // launch, first loads, stores
+  constexpr double kStepLatency = 120;  // of a step that no other block hides
+  constexpr double kJoin = 2500;        // blocks of a tile waiting for each other
+  const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
+  const double rate = is_fma ? gpu.fma_f32 : gpu.tensor_bf16 / 2 * (tile_k < 32 ? 0.5 : 1);
+  const double products = static_cast<double>(p.products.size());
+  const int64_t blocks = s.batches * ceil_quotient(s.m, tile.m) * ceil_quotient(s.n, tile.n) * split;
+  const auto a_sm = static_cast<double>(ceil_quotient(blocks, std::max(gpu.sms, 1)));
+  const auto steps = static_cast<double>(ceil_quotient(ceil_quotient(s.k, tile_k), split));
+  const double step = tile.m * tile.n * tile_k * products / (rate * kUnitEfficiency * tile.efficiency);
+  double total = kAround + steps * std::max(a_sm * step, kStepLatency);
+  if (split > 1) {
+    const double bytes = 8.0 * products * static_cast<double>(blocks) * tile.m * tile.n;
+    total += kJoin + bytes / (gpu.l2_bytes_per_s / gpu.clock_hz);
+  }
+  return total;
+}
+
+MatmulParams choose_tile(const ElementProgram& p, const Context& ctx) {
+  const Sizes s = sizes_of(p);
+  const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
+  MatmulParams best;
+  best.tile_k = kStageBytes / static_cast<int>(bytes(p.products[0].dtype));
+  double fewest = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const auto& tiles) {
+    for (const Tile& tile : tiles) {
+      for (int split = 1; split <= 32; split *= 2) {
+        if (split > 1 && s.k / best.tile_k < 4 * split) break;
+        const double taken = clocks(p, tile, best.tile_k, split, s, ctx.gpu);
+        if (taken >= fewest) continue;
+        fewest = taken;
+        best.tile_m = tile.m, best.tile_n = tile.n, best.warps_m = tile.warps_m, best.warps_n = tile.warps_n;
+        best.split = split;
+      }
+    }
+  };
+  if (p.products.size() > 1) {
+    consider(kPairTiles);
+  } else if (is_fma) {
+    consider(kFmaTiles);
+  } else {
+    consider(kTensorTiles);
+  }
+  for (best.stages = 4; best.stages > 2 && matmul_smem_bytes(p, best) > ctx.gpu.smem_optin_bytes;) --best.stages;
+  return best;
+}
+
+// ---- footprint
+
+void price_operand(const ElementProgram& p, int step, double times, Footprint& f) {
+  const std::vector<bool> needed = p.needed_by({step});
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    if (!needed[i]) continue;
+    const ProgramStep& s = p.steps[i];
+    if (s.kind != Kind::kLoad) {
+      price_step(p, static_cast<int>(i), times * elements_touched(p, p.steps[step].index), f);
+      continue;
+    }
+    price_load(p, static_cast<int>(i), {}, f);
+    f.accesses.back().bytes *= times;
+  }
+}
+
+Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const LaunchShape& shape) {
+  Footprint f;
+  const Sizes sizes = sizes_of(p);
+  const double tiles_m = static_cast<double>(ceil_quotient(sizes.m, s.tile_m));
+  const double tiles_n = static_cast<double>(ceil_quotient(sizes.n, s.tile_n));
+  const auto products = static_cast<double>(p.products.size());
+  const double steps = static_cast<double>(p.body->symbols().hint(matmul_steps(p, s)));
+  const double size = static_cast<double>(bytes(p.products[0].dtype));
+  f.blocks = p.body->symbols().hint(shape.grid[0]) * p.body->symbols().hint(shape.grid[1]);
+  f.threads_per_block = s.threads();
+  f.smem_bytes = matmul_smem_bytes(p, s);
+  price_operand(p, p.products[0].lhs, tiles_n, f);
+  for (const ProgramProduct& product : p.products) price_operand(p, product.rhs, tiles_m, f);
+  // What follows the products.
+  std::vector<int> roots;
+  for (const ProgramStore& store : p.stores) roots.push_back(store.step);
+  const std::vector<bool> needed = p.needed_by(roots);
+  const WarpWalk walk = {{p.matrix.n, std::max(1, s.warp_n() / s.vec), s.vec}, {p.matrix.m, 32, 1}};
+  const double elements = static_cast<double>(sizes.batches * sizes.m * sizes.n);
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    if (!needed[i]) continue;
+    if (p.steps[i].kind == Kind::kLoad) {
+      price_load(p, static_cast<int>(i), walk, f);
+    } else {
+      price_step(p, static_cast<int>(i), elements, f);
+    }
+  }
+  for (size_t i = 0; i < p.stores.size(); ++i) price_store(p, static_cast<int>(i), walk, f);
+  // Multiply-adds of whole tiles, and the fragments that warps read for them.
+  const double tiles = static_cast<double>(sizes.batches) * tiles_m * tiles_n;
+  const double computed = tiles * s.tile_m * s.tile_n * steps * s.tile_k * products;
+  if (matrix_unit(p.products[0]) == MatrixUnit::kFma) {
+    f.fma_f32 += computed;
+  } else {
+    f.tensor_flops = 2 * computed * size / 2;
+  }
+  f.smem_bytes_moved += tiles * steps * s.tile_k * size *
+                        ((s.warp_m() + products * s.warp_n()) * s.warps() + s.tile_m + products * s.tile_n);
+  f.smem_bytes_moved += 8 * tiles * s.tile_m * s.tile_n * products;
+  f.bytes_in_flight_per_thread = (s.stages - 1) * (s.tile_m + products * s.tile_n) * s.tile_k * size / s.threads();
+  const int sums = static_cast<int>(p.products.size()) * s.warp_m() * s.warp_n() / 32;
+  const int fragments = (s.warp_m() + static_cast<int>(p.products.size()) * s.warp_n()) / 4;
+  f.registers_per_thread = std::min(255, sums + std::max(2 * fragments, 40) + 30);
+  f.barriers = static_cast<int>(steps / s.split) + 2;
+  if (s.split > 1) {
+    const double bytes = 4 * products * elements * s.split;
+    f.accesses.push_back({"sums of runs of k", true, bytes, bytes, 1});
+    f.accesses.push_back({"sums of runs of k", false, bytes, bytes, 1});
+  }
+  return f;
+}
+
+// Elements along n that a thread computes together: those of a 16-byte store of the narrowest output.
+int preferred_vec(const ElementProgram& p) {
+  int64_t narrowest = 4;
+  for (const ProgramStore& s : p.stores) narrowest = std::min(narrowest, bytes(s.dtype));
+  return narrowest >= 4 ? 4 : 8;
+}
+
+}  // namespace
+
+MatmulParams MatmulParams::of(const Schedule& s) {
+  const auto number = [&](const char* name) { return static_cast<int>(s.param(name)); };
+  MatmulParams p;
+  p.tile_m = number("tile_m"), p.tile_n = number("tile_n"), p.tile_k = number("tile_k");
+  p.warps_m = number("warps_m"), p.warps_n = number("warps_n");
+  p.stages = number("stages"), p.split = number("split");
+  p.copy_a = number("copy_a") != 0, p.copy_b = number("copy_b") != 0;
+  p.vec = number("vec"), p.index_bits = number("index_bits"), p.align = s.param("align");
+  return p;
+}
+
+Schedule MatmulParams::schedule() const {
+  return {"matmul",
+          {{"tile_m", tile_m},
+           {"tile_n", tile_n},
+           {"tile_k", tile_k},
+           {"warps_m", warps_m},
+           {"warps_n", warps_n},
+           {"stages", stages},
+           {"split", split},
+           {"copy_a", copy_a},
+           {"copy_b", copy_b},
+           {"vec", vec},
+           {"index_bits", index_bits},
+           {"align", align}}};
+}
+
+MatrixUnit matrix_unit(const ProgramProduct& product) {
+  if (product.dtype == DType::kF16 || product.dtype == DType::kBF16) return MatrixUnit::kTensor16;
+  return product.tf32 ? MatrixUnit::kTensor32 : MatrixUnit::kFma;
+}
+
+OperandTile operand_tile(const ElementProgram& p, const ProgramProduct& product, const MatmulParams& s, bool is_left) {
+  OperandTile tile;
+  tile.lanes = kChunkBytes / static_cast<int>(bytes(product.dtype));
+  tile.axis = contiguous_axis(p, is_left ? product.lhs : product.rhs, is_left ? p.matrix.m : p.matrix.n);
+  tile.along_k = tile.axis == p.matrix.k;
+  const int extent = is_left ? s.tile_m : s.tile_n;
+  tile.lines = tile.along_k ? extent : s.tile_k;
+  tile.chunks = (tile.along_k ? s.tile_k : extent) / tile.lanes;
+  if (tile.along_k || bytes(product.dtype) == 2) {
+    // The eight lines that are read together lie in all banks.
+    const int lines_of_banks = std::max(1, 8 / tile.chunks);
+    tile.xor_divisor = lines_of_banks;
+    tile.xor_count = std::min(tile.chunks, 8);
+  } else {
+    // Four lines are read together, eight floats of each.
+    tile.xor_count = 4;
+    tile.xor_factor = 2;
+  }
+  return tile;
+}
+
+HandOver hand_over(const MatmulParams& s) {
+  HandOver h;
+  h.stride = s.warp_n() + 8;
+  return h;
+}
+
+int64_t matmul_smem_bytes(const ElementProgram& p, const MatmulParams& s) {
+  int64_t stage = operand_tile(p, p.products[0], s, true).bytes();
+  for (const ProgramProduct& product : p.products) stage += operand_tile(p, product, s, false).bytes();
+  const int64_t handed = int64_t{4} * hand_over(s).floats() * s.warps() * static_cast<int64_t>(p.products.size());
+  return std::max(stage * s.stages, handed);
+}
+
+Expr matmul_tiles(const ElementProgram& p, const MatmulParams& s) {
+  Expr tiles = ceildiv(p.space.size(p.matrix.m), s.tile_m) * ceildiv(p.space.size(p.matrix.n), s.tile_n);
+  for (const ProgramAxis& a : p.axes) {
+    if (!p.is_of_matrix(a.symbol)) tiles = tiles * a.size;
+  }
+  return tiles;
+}
+
+Expr matmul_steps(const ElementProgram& p, const MatmulParams& s) {
+  return ceildiv(p.space.size(p.matrix.k), s.tile_k);
+}
+
+LaunchShape launch_matmul(const ElementProgram& p, const Schedule& schedule, const GpuFacts&) {
+  const MatmulParams s = MatmulParams::of(schedule);
+  LaunchShape shape;
+  shape.grid[0] = matmul_tiles(p, s);
+  shape.grid[1] = s.split;
+  shape.block[0] = s.threads();
+  shape.dynamic_smem_bytes = matmul_smem_bytes(p, s);
+  if (s.split > 1) {
+    shape.workspace_bytes = {shape.grid[0] * 4, shape.grid[0] * (int64_t{4} * s.split * s.tile_m * s.tile_n *
+                                                                 static_cast<int64_t>(p.products.size()))};
+    shape.zeroed_workspaces = 1;
+  }
+  return shape;
+}
+
+Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
+  Proposal proposal;
+  if (p.products[0].dtype == DType::kF64) {
+    proposal.why_none.emplace_back("products of f64 are PyTorch's");
+    return proposal;
+  }
+  const IndexRange range = index_range(p);
+  const SymbolTable& table = p.space.table();
+  const auto offer = [&](MatmulParams params, bool index_32bit, std::vector<std::pair<Expr, int64_t>> divisible) {
+    params.index_bits = index_32bit ? 32 : 64;
+    Candidate c;
+    c.schedule = params.schedule();
+    c.condition.pointer_alignment = params.align;
+    c.condition.index_32bit = index_32bit && !range.always_32bit;
+    c.condition.divisible = std::move(divisible);
+    c.footprint = make_footprint(p, params, launch_matmul(p, c.schedule, ctx.gpu));
+    proposal.candidates.push_back(std::move(c));
+  };
+  const MatmulParams general = choose_tile(p, ctx);
+
+  MatmulParams fast = general;
+  std::vector<std::pair<Expr, int64_t>> divisible;
+  const auto join = [&](const std::vector<std::pair<Expr, int64_t>>& facts) {
+    for (const auto& fact : facts) {
+      if (std::find(divisible.begin(), divisible.end(), fact) == divisible.end()) divisible.push_back(fact);
+    }
+  };
+  const DType dtype = p.products[0].dtype;
+  if (const auto facts = copy_facts(p, p.products[0].lhs, operand_tile(p, p.products[0], general, true), dtype)) {
+    fast.copy_a = true;
+    join(*facts);
+  }
+  bool copies = true;
+  std::vector<std::pair<Expr, int64_t>> right;
+  for (const ProgramProduct& product : p.products) {
+    const auto facts = copy_facts(p, product.rhs, operand_tile(p, product, general, false), dtype);
+    copies = copies && facts.has_value();
+    if (facts) right.insert(right.end(), facts->begin(), facts->end());
+  }
+  if (copies) {
+    fast.copy_b = true;
+    join(right);
+  }
+  const Expr& n = p.space.size(p.matrix.n);
+  for (int vec = preferred_vec(p); vec > 1; vec /= 2) {
+    if (table.hint(n) % vec != 0) continue;
+    const VectorFacts facts = vector_facts(p, p.matrix.n, vec);
+    if (!facts.holds_at_hint) continue;
+    fast.vec = vec;
+    if (!table.is_divisible(n, vec)) join({{n, vec}});
+    join(facts.divisible);
+    break;
+  }
+  const bool is_fast = fast.copy_a || fast.copy_b || fast.vec > 1;
+  if (is_fast) {
+    fast.align = kChunkBytes;
+    offer(fast, range.hint_32bit, divisible);
+  }
+  if (range.hint_32bit && !range.always_32bit) offer(general, true, {});
+  offer(general, range.always_32bit, {});
+  return proposal;
+}
+
+}  // namespace tilewright
