@@ -177,7 +177,8 @@ Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const L
   for (const ProgramProduct& product : p.products) price_operand(p, product.rhs, tiles_m, f);
   // What follows the products.
   std::vector<int> roots;
-  for (const ProgramStore& store : p.stores) roots.push_back(store.step);
+  std::transform(p.stores.begin(), p.stores.end(), std::back_inserter(roots),
+                 [](const ProgramStore& s) { return s.step; });
   const std::vector<bool> needed = p.needed_by(roots);
   const WarpWalk walk = {{p.matrix.n, std::max(1, s.warp_n() / s.vec), s.vec}, {p.matrix.m, 32, 1}};
   const double elements = static_cast<double>(sizes.batches * sizes.m * sizes.n);

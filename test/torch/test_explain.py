@@ -11,7 +11,7 @@ from models import MLP
 def test_records_and_table(device):
     model = MLP().to(device)
     with torch.no_grad():
-        explanation = tilewright.explain(model, kernels="generate")(torch.randn(4, 16, device=device))
+        explanation = tilewright.explain(model, kernels="auto", matmul="call")(torch.randn(4, 16, device=device))
     assert [kernel["name"] for kernel in explanation.kernels] == ["gelu"]
     (origin,) = [o for o in explanation.kernels[0]["origins"] if o["op"] == "aten.gelu.default"]
     assert origin["file"].endswith("models.py") and "F.gelu" in origin["code"]

@@ -486,7 +486,8 @@ class MatmulKernel {
     const int a_row = s_.warp_n() / s_.vec, turns = hand_over(s_).rows * a_row / 32;
     const int together = std::min(turns, s_.vec >= 4 ? 2 : 4);
     std::vector<int> roots;
-    for (const ProgramStore& store : p_.stores) roots.push_back(store.step);
+    std::transform(p_.stores.begin(), p_.stores.end(), std::back_inserter(roots),
+                   [](const ProgramStore& s) { return s.step; });
     k_.loop(lane_, i32(32 * turns), i32(32 * together), {}, [&](Reg first, Regs) {
       std::vector<Frame> frames;
       for (int t = 0; t < together; ++t) {
