@@ -122,8 +122,7 @@ std::string operators_markdown() {
   std::string out =
       "# Operators of Graph IR\n\n"
       "Generated from `csrc/ir/ops.def`; `./dev bless` rewrites it. [graph-ir.md](graph-ir.md) explains types, compute "
-      "types and the "
-      "text form.\n";
+      "types and the text form. What becomes of PyTorch's operators stands [below](#operators-of-pytorch).\n";
   for (const Section& section : kSections) {
     out += "\n## " + std::string(section.title) + "\n\n" + section.text + "\n\n";
     out += "| operator | operands | element types | attributes | notes |\n| --- | --- | --- | --- | --- |\n";

@@ -33,6 +33,7 @@ int64_t read(const Binding& binding, Caller& caller) {
 // A tensor that the plan did not make itself and whose memory kernels or views read by these sizes and strides.
 struct MemoryCheck {
   Slot slot;
+  DType dtype;
   std::vector<SizeProgram> sizes, strides;
   bool may_copy;
 };
@@ -105,18 +106,6 @@ std::vector<bool> copyable_alone(const Plan& plan) {
     if (const auto* view = std::get_if<View>(&step)) may_copy[view->base] = false;
   }
   return may_copy;
-}
-
-// Slots whose memory a step reads by their type: a kernel's pointers, the base of a view.
-std::vector<Slot> read_by_type(const Step& step) {
-  if (const auto* view = std::get_if<View>(&step)) return {view->base};
-  std::vector<Slot> slots;
-  if (const auto* launch = std::get_if<Launch>(&step)) {
-    for (const LaunchInput& input : launch->inputs) {
-      if (input.kind == LaunchInput::Kind::kPointer) slots.push_back(input.slot);
-    }
-  }
-  return slots;
 }
 
 Binding prepare(const SymbolBinding& binding, const SymbolIndex& index) {
@@ -193,16 +182,16 @@ void Executor::add_checks(const std::vector<int>& filled_by, const std::vector<b
         if (!std::holds_alternative<Call>(maker) && !std::holds_alternative<Host>(maker)) continue;
       }
       auto& checks = is_parameter ? prepared_->checks_at_entry : prepared_->checks_after_step[made_by];
-      checks.push_back(
-          {slot, size_programs(type.shape, symbols_), size_programs(*type.strides, symbols_), may_copy[slot]});
+      checks.push_back({slot, type.dtype, size_programs(type.shape, symbols_), size_programs(*type.strides, symbols_),
+                        may_copy[slot]});
     }
   }
 }
 
 Executor::~Executor() = default;
 
-// Sizes must be those that the plan was made for; other strides are met with a copy where nobody else looks at the
-// memory. Strides of dimensions of size 1 do not count.
+// Types and sizes must be those that the plan was made for; other strides are met with a copy where nobody else looks
+// at the memory. Strides of dimensions of size 1 do not count.
 void Executor::Prepared::check(const std::vector<MemoryCheck>& checks, const Plan& plan, Caller& caller,
                                std::span<const int64_t> symbols) {
   for (const MemoryCheck& check : checks) {
@@ -219,6 +208,9 @@ void Executor::Prepared::check(const std::vector<MemoryCheck>& checks, const Pla
     }
     const bool is_parameter = check.slot < static_cast<Slot>(plan.parameters.size());
     const auto who = [&] { return (is_parameter ? "input " : "$") + std::to_string(check.slot); };
+    if (tensor.dtype != check.dtype) {
+      throw UserError(who() + " is " + name(tensor.dtype) + ", the graph was compiled for " + name(check.dtype));
+    }
     if (!same_sizes) {
       for (size_t d = 0; d < rank; ++d) sizes[d] = check.sizes[d](symbols);
       throw UserError(who() + " has the sizes " + list_text(tensor.sizes) + ", the graph was compiled for " +

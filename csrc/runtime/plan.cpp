@@ -133,6 +133,25 @@ std::vector<const Type*> slot_types(const Plan& plan) {
   return types;
 }
 
+std::vector<Slot> read_by_type(const Step& step) {
+  if (const auto* view = std::get_if<View>(&step)) return {view->base};
+  std::vector<Slot> slots;
+  if (const auto* launch = std::get_if<Launch>(&step)) {
+    for (const LaunchInput& input : launch->inputs) {
+      if (input.kind == LaunchInput::Kind::kPointer) slots.push_back(input.slot);
+    }
+  }
+  return slots;
+}
+
+std::vector<bool> slots_read_by_type(const Plan& plan) {
+  std::vector<bool> is_read(plan.slots(), false);
+  for (const Step& step : plan.steps) {
+    for (const Slot slot : read_by_type(step)) is_read[slot] = true;
+  }
+  return is_read;
+}
+
 void drop_unused_views(Plan& plan) {
   std::vector<Slot> used;
   for (const PlanArg& output : plan.outputs) collect_slots(output, used);

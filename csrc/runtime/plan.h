@@ -169,6 +169,13 @@ std::vector<Slot> fills(const Step& step);
 // The type of each slot: a parameter's or that of the step that fills it; null for slots not in use.
 std::vector<const Type*> slot_types(const Plan& plan);
 
+// The slots whose memory a step reads by their types' sizes and strides: what kernels and views read.
+std::vector<Slot> read_by_type(const Step& step);
+
+// By slot: whether a step reads it so. A call's result that is not keeps the strides that PyTorch's operator gives it,
+// which capture may not have known.
+std::vector<bool> slots_read_by_type(const Plan& plan);
+
 // Drops the views that nothing reads: neither a step, nor a symbol's source, nor `return`.
 void drop_unused_views(Plan& plan);
 

@@ -68,13 +68,12 @@ class OneCall {
     for (const auto& result : node.results) {
       call_.results.push_back(static_cast<Slot>(slots_.size()));
       call_.types.push_back(result->type);
-      call_.types.back().strides.reset();
       slots_.emplace_back();
     }
   }
 
   std::vector<InterpValue> run() {
-    PreparedCall(call_, SymbolIndex(), c10::Device(c10::kCPU)).run(slots_, {});
+    PreparedCall(call_, SymbolIndex(), c10::Device(c10::kCPU), std::vector<bool>(slots_.size())).run(slots_, {});
     std::vector<InterpValue> results;
     results.reserve(call_.results.size());
     for (const Slot slot : call_.results) results.push_back(interp_value(slots_[static_cast<size_t>(slot)]));

@@ -6,6 +6,7 @@
 
 #include "runtime/small_array.h"
 #include "torch/memory.h"
+#include "torch/torch_types.h"
 
 namespace tilewright {
 
@@ -92,13 +93,14 @@ std::vector<Slot> slots_written_by(const Call& call) {
   return slots;
 }
 
-at::Tensor with_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
-  at::Tensor copy = empty_strided(tensor.sizes(), strides, tensor.scalar_type(), tensor.device());
+at::Tensor with_strides(const at::Tensor& tensor, c10::IntArrayRef strides, std::optional<c10::ScalarType> dtype) {
+  at::Tensor copy = empty_strided(tensor.sizes(), strides, dtype.value_or(tensor.scalar_type()), tensor.device());
   copy.copy_(tensor);
   return copy;
 }
 
-PreparedCall::PreparedCall(const Call& call, const SymbolIndex& symbols, c10::Device target)
+PreparedCall::PreparedCall(const Call& call, const SymbolIndex& symbols, c10::Device target,
+                           const std::vector<bool>& read_by_type)
     : call_(call), op_(find_operator(call.op)) {
   const c10::FunctionSchema& schema = op_.schema();
   const std::vector<c10::Argument>& formal = schema.arguments();
@@ -136,8 +138,9 @@ PreparedCall::PreparedCall(const Call& call, const SymbolIndex& symbols, c10::De
   bool is_view = false;
   for (const c10::Argument& result : schema.returns()) is_view |= result.alias_info() != nullptr;
   for (size_t i = 0; !is_view && i < call.types.size(); ++i) {
-    if (!call.types[i].is_tensor() || !call.types[i].strides) continue;
-    WantedStrides wanted{i, {}};
+    const bool is_read = call.results[i] != kNoSlot && read_by_type[call.results[i]];
+    if (!is_read || !call.types[i].strides || call.types[i].dtype == DType::kOpaque) continue;
+    WantedForm wanted{i, scalar_type(call.types[i].dtype), {}};
     for (const Expr& stride : *call.types[i].strides) wanted.strides.emplace_back(stride, symbols);
     wanted_.push_back(std::move(wanted));
   }
@@ -150,18 +153,18 @@ void PreparedCall::run(std::vector<IValue>& slots, std::span<const int64_t> symb
   op_.callBoxed(stack);
   store(std::move(stack), slots);
 
-  for (const WantedStrides& wanted : wanted_) {
+  for (const WantedForm& wanted : wanted_) {
     IValue& value = slots[call_.results[wanted.result]];
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     const at::Tensor& tensor = value.toTensor();
     if (tensor.layout() != c10::kStrided || !tensor.has_storage()) continue;
     SmallArray<int64_t, 16> strides(wanted.strides.size());
     for (size_t d = 0; d < strides.size(); ++d) strides[d] = wanted.strides[d](symbols);
-    if (has_strides(tensor, strides)) continue;
+    if (tensor.scalar_type() == wanted.dtype && has_strides(tensor, strides)) continue;
     // Composite operators return an argument, or a view of one, without saying so in their schema.
     bool is_alias = false;
     for (const ArgumentMaker& argument : arguments_) is_alias |= shares_storage(tensor, argument.make(slots, symbols));
-    if (!is_alias) value = with_strides(tensor, c10::IntArrayRef(strides.data(), strides.size()));
+    if (!is_alias) value = with_strides(tensor, c10::IntArrayRef(strides.data(), strides.size()), wanted.dtype);
   }
 }
 

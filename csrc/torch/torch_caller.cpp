@@ -17,9 +17,10 @@ c10::IntArrayRef array_ref(std::span<const int64_t> values) { return {values.dat
 
 PreparedSteps::PreparedSteps(const Plan& plan, const SymbolIndex& symbols, c10::Device target, RunHost run_host)
     : target(target), run_host(std::move(run_host)), calls(plan.steps.size()), host_arguments(plan.steps.size()) {
+  const std::vector<bool> read_by_type = slots_read_by_type(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (const auto* call = std::get_if<Call>(&plan.steps[i])) {
-      calls[i] = std::make_unique<PreparedCall>(*call, symbols, target);
+      calls[i] = std::make_unique<PreparedCall>(*call, symbols, target, read_by_type);
     } else if (const auto* host = std::get_if<Host>(&plan.steps[i])) {
       for (const PlanArg& arg : host->args) {
         host_arguments[i].emplace_back(arg, c10::AnyType::get(), symbols, target,

@@ -8,30 +8,8 @@ from typing import Any
 
 import torch
 from tilewright import _C
-from tilewright.backend import GraphCompiler
 from tilewright.explanation import short_names
-from tilewright.options import read_options
-from torch.utils._pytree import tree_leaves
-
-
-class Recorder:
-    """A backend for torch.compile that keeps what was compiled."""
-
-    def __init__(self, **options: Any) -> None:
-        self.parts: list[Any] = []
-        self.options = options
-
-    def __call__(self, gm: Any, example_inputs: Any) -> Any:
-        return GraphCompiler(read_options(self.options), self.parts.append).compile(gm, example_inputs)
-
-    @property
-    def texts(self) -> list[str]:
-        return [part.text for part in self.parts]
-
-    def operators(self) -> list[str]:
-        """Names of the operators as captured, in order."""
-        lines = [line.split() for text in self.texts for line in text.splitlines()]
-        return [words[words.index("call") + 1].split("(")[0] for words in lines if "call" in words]
+from tilewright.testing.agreement import Recorder, alias_pairs, same, tensors
 
 
 def made_and_left(report: dict[str, Any]) -> str:
@@ -45,41 +23,6 @@ def compile_text(text: str, device: torch.device, hosts: Sequence[Any] = ()) -> 
     """A graph's text as a plan of calls."""
     options = {"kernels": "call", "target": "" if device.type == "cuda" else "sim:sm_90a"}
     return _C.compile(text, options, list(hosts), str(torch.empty(0, device=device).device))
-
-
-def tensors(values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
-
-
-def storages(values: Any) -> list[int]:
-    return [t.untyped_storage().data_ptr() for t in tensors(values) if t.layout is torch.strided]
-
-
-def alias_pairs(outputs: Any, inputs: Any) -> list[tuple[int, int]]:
-    return [(i, j) for i, a in enumerate(storages(outputs)) for j, b in enumerate(storages(inputs)) if a == b and a]
-
-
-def same_tensor(eager: torch.Tensor, compiled: torch.Tensor, what: str, **tolerance: float) -> None:
-    assert eager.dtype == compiled.dtype, what
-    assert eager.shape == compiled.shape, what
-    assert eager.device == compiled.device, what
-    assert eager.requires_grad == compiled.requires_grad, what
-    assert eager.layout == compiled.layout, what
-    if eager.layout is torch.strided and eager.numel() > 0:
-        strides = [(a, b) for n, a, b in zip(eager.shape, eager.stride(), compiled.stride(), strict=True) if n > 1]
-        assert all(a == b for a, b in strides), f"{what}: strides {eager.stride()}, compiled {compiled.stride()}"
-    torch.testing.assert_close(compiled, eager, equal_nan=True, **tolerance, msg=lambda text: f"{what}: {text}")
-
-
-def same(eager: Any, compiled: Any, what: str, **tolerance: float) -> None:
-    left, right = tree_leaves(eager), tree_leaves(compiled)
-    assert len(left) == len(right), what
-    for i, (a, b) in enumerate(zip(left, right, strict=True)):
-        assert type(a) is type(b), f"{what} {i}: {type(a)}, compiled {type(b)}"
-        if isinstance(a, torch.Tensor):
-            same_tensor(a, b, f"{what} {i}", **tolerance)
-        else:
-            assert a == b, f"{what} {i}: {a}, compiled {b}"
 
 
 def loss_of(outputs: Any) -> torch.Tensor:

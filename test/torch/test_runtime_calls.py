@@ -81,12 +81,43 @@ def test_optional_tensors(device):
     assert torch.equal(run(text, [x, index])[0], x[:, index])
 
 
-def test_recorded_strides_hold(device):
+def test_a_result_that_nothing_reads_keeps_the_operators_strides(device):
+    """Capture may have been wrong about them; what a user sees is what eager's operator gives."""
     x = torch.randn(4, 6, device=device)
-    text = one_call("aten.clone.default(%x)", X, ["f32[4, 6] strides [1, 4]"])
-    (found,) = run(text, [x])
-    assert found.stride() == (1, 4)
+    (found,) = run(one_call("aten.clone.default(%x)", X, ["f32[4, 6] strides [1, 4]"]), [x])
+    assert found.stride() == (6, 1)
     assert torch.equal(found, x)
+
+
+def test_a_result_that_is_viewed_has_the_recorded_strides(device):
+    x = torch.randn(4, 6, device=device)
+    text = """graph @g(%x: f32[4, 6] strides [6, 1]) -> (f32[6, 4])
+{
+  %r = call aten.clone.default(%x) : f32[4, 6] strides [1, 4]
+  %t = call aten.t.default(%r) : f32[6, 4] strides [4, 1]
+  return %t
+}
+"""
+    (found,) = run(text, [x])
+    assert found.stride() == (4, 1)
+    assert torch.equal(found, x.t())
+
+
+def test_a_result_of_another_type_than_captured_is_converted_for_kernels(device):
+    """Some of PyTorch's fake kernels promise float32 where the operator gives a narrow type."""
+    text = """graph @g(%x: f16[4, 6] strides [6, 1]) -> (f32[4, 6])
+{
+  %r = call aten.cumsum.default(%x, 0) : f32[4, 6] strides [6, 1]
+  %t = call aten.mul.Tensor(%r, 2.0) : f32[4, 6] strides [6, 1]
+  return %t
+}
+"""
+    x = torch.randn(4, 6, device=device, dtype=torch.float16)
+    target = {} if device.type == "cuda" else {"target": "sim:sm_90a"}
+    compiled = _C.compile(text, {"kernels": "generate", **target}, [], str(torch.empty(0, device=device).device))
+    assert "launch" in compiled.plan_text()
+    (found,) = compiled([x])
+    assert torch.equal(found, x.cumsum(0).float() * 2)
 
 
 def test_a_view_is_not_copied_for_its_strides(device):
