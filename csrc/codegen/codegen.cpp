@@ -15,6 +15,7 @@ constexpr FamilyBuilder kBuilders[] = {
     {"pointwise", build_pointwise},
     {"transpose", build_transpose},
     {"reduction", build_reduction},
+    {"matvec", build_matvec},
     {"matmul", build_matmul},
 };
 

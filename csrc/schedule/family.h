@@ -17,6 +17,8 @@ LaunchShape launch_transpose(const ElementProgram& program, const Schedule& sche
 Proposal propose_reduction(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_reduction(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 
+Proposal propose_matvec(const ElementProgram& program, const Context& ctx);
+LaunchShape launch_matvec(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 Proposal propose_matmul(const ElementProgram& program, const Context& ctx);
 LaunchShape launch_matmul(const ElementProgram& program, const Schedule& schedule, const GpuFacts& gpu);
 
@@ -30,6 +32,7 @@ inline constexpr std::array kFamilies = {
     Family{"transpose", false, propose_transpose, launch_transpose},  // before pointwise, which takes the same groups
     Family{"pointwise", false, propose_pointwise, launch_pointwise},
     Family{"reduction", false, propose_reduction, launch_reduction},
+    Family{"matvec", true, propose_matvec, launch_matvec},  // before matmul, which takes the same groups
     Family{"matmul", true, propose_matmul, launch_matmul},
 };
 

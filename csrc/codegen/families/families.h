@@ -13,6 +13,8 @@ std::unique_ptr<llvm::Module> build_transpose(llvm::LLVMContext& context, const 
                                               const Schedule& schedule, const GpuFacts& gpu);
 std::unique_ptr<llvm::Module> build_reduction(llvm::LLVMContext& context, const ElementProgram& program,
                                               const Schedule& schedule, const GpuFacts& gpu);
+std::unique_ptr<llvm::Module> build_matvec(llvm::LLVMContext& context, const ElementProgram& program,
+                                           const Schedule& schedule, const GpuFacts& gpu);
 std::unique_ptr<llvm::Module> build_matmul(llvm::LLVMContext& context, const ElementProgram& program,
                                            const Schedule& schedule, const GpuFacts& gpu);
 
