@@ -117,6 +117,36 @@ def ldmatrix_pattern(matrices: int, pitch: int, transposed: bool = False) -> Cas
     return Case(name, ptx, "k", (1,), (32,), (np.zeros(128 * matrices, np.uint8),))
 
 
+def async_copy_pattern(size: int, a_row: int, pitch: int, shared_pitch: int, swap: int = 0) -> Case:
+    """Threads copy `size` bytes each to shared memory: `a_row` neighbours a row, rows `pitch` bytes apart, in shared
+    memory `shared_pitch`. Chunk c of row r goes to place c ^ (r / `swap` mod `a_row`) there, if `swap` is not 0."""
+    threads = 128
+    rows = threads // a_row
+    cache = "cg" if size == 16 else "ca"
+    swapped = (
+        f"  div.u32 %x, %r, {swap};\n  rem.u32 %x, %x, {a_row};\n  xor.b32 %x, %x, %c;\n"
+        if swap
+        else "  mov.u32 %x, %c;\n"
+    )
+    ptx = HEADER + (
+        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
+        f"  .shared .align 128 .b8 s[{-(-(rows * shared_pitch) // 128) * 128}];\n"
+        "  .reg .b64 %i, %o, %d;\n  .reg .b32 %t, %r, %c, %a, %x, %v;\n"
+        "  ld.param.u64 %i, [in];\n  ld.param.u64 %o, [out];\n"
+        "  cvta.to.global.u64 %i, %i;\n  cvta.to.global.u64 %o, %o;\n"
+        f"  mov.u32 %t, %tid.x;\n  mov.u32 %a, s;\n  div.u32 %r, %t, {a_row};\n  rem.u32 %c, %t, {a_row};\n"
+        f"  mul.wide.u32 %d, %r, {pitch};\n  add.u64 %i, %i, %d;\n"
+        f"  mul.wide.u32 %d, %c, {size};\n  add.u64 %i, %i, %d;\n"
+        f"{swapped}  mad.lo.u32 %a, %r, {shared_pitch}, %a;\n  mad.lo.u32 %a, %x, {size}, %a;\n"
+        f"  cp.async.{cache}.shared.global [%a], [%i], {size};\n  cp.async.wait_all;\n  bar.sync 0;\n"
+        "  ld.shared.u32 %v, [%a];\n"
+        "  mul.wide.u32 %d, %t, 4;\n  add.u64 %o, %o, %d;\n  st.global.u32 [%o], %v;\n  ret;\n}\n"
+    )
+    memory, out = np.zeros(rows * pitch + size, np.uint8), np.zeros(4 * threads, np.uint8)
+    name = f"async copy {size} rows of {a_row} pitch {pitch} to {shared_pitch} swap {swap}"
+    return Case(name, ptx, "k", (1,), (threads,), (memory, out))
+
+
 def nvcc(file: str, entry: str, grid: tuple[int, ...], block: tuple[int, ...], *args: np.ndarray | np.generic) -> Case:
     return Case(f"nvcc {entry}", (FOLDER / f"cuda/{file}.ptx").read_text(), entry, grid, block, args)
 
@@ -184,6 +214,17 @@ def cases() -> list[Case]:
         ldmatrix_pattern(4, 128, transposed=True),
         ldmatrix_pattern(2, 32),
         ldmatrix_pattern(1, 64),
+        async_copy_pattern(16, 32, 512, 512),
+        async_copy_pattern(16, 4, 64, 64),
+        async_copy_pattern(16, 4, 192, 80),
+        async_copy_pattern(16, 4, 256, 64),
+        async_copy_pattern(16, 4, 256, 64, swap=2),
+        async_copy_pattern(16, 8, 256, 128),
+        async_copy_pattern(16, 8, 256, 128, swap=1),
+        async_copy_pattern(16, 1, 128, 128),
+        async_copy_pattern(8, 8, 256, 64),
+        async_copy_pattern(4, 32, 128, 128),
+        async_copy_pattern(4, 8, 256, 132),
         *[
             nvcc(
                 "memory",
