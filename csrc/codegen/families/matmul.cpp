@@ -1,11 +1,11 @@
 // Kernels for products of matrices (schedule/matmul.h has the parameters and the layouts in shared memory).
 //
 //   block -> tile; blocks in groups of kGroup tiles along m, so that neighbours share what they read
-//   fill stages - 1 stages of the ring
-//   for each step of k:
-//     wait for its stage; barrier
-//     fill the stage that was used last
-//     fragments of both operands, multiplied into the sums
+//   fill stages - 1 stages of the ring; wait for the first; barrier; its first fragments
+//   for each step of k, round by round:
+//     the fragments of the next round; fill the stage that was used last
+//     (in the last round: wait for the next stage; barrier; its first fragments)
+//     multiply this round's fragments into the sums
 //   with split > 1: the block that comes last to a tile adds the sums of all
 //   for 32 rows of a warp at once: sums -> shared memory -> vectors along n: what follows the product; stores
 //
@@ -285,68 +285,135 @@ class MatmulKernel {
 
   Regs multiply() {
     const Reg zero = llvm::ConstantFP::get(ir_.getFloatTy(), 0.0);
-    Regs carried(sum_count(), zero);
     for (int stage = 0; stage + 1 < s_.stages; ++stage)
       put(fill(ir_.CreateAdd(first_step_, k_.index(stage)), i32(int64_t{stage} * stage_bytes_)));
-    const auto next = [&](Reg stage) {
-      const Reg further = ir_.CreateAdd(stage, i32(stage_bytes_));
-      return ir_.CreateSelect(ir_.CreateICmpEQ(further, i32(int64_t{s_.stages} * stage_bytes_)), i32(0), further);
-    };
+    const Regs sums =
+        unit_ == MatrixUnit::kFma ? sum_singly(Regs(sum_count(), zero)) : sum_fragments(Regs(sum_count(), zero));
+    if (copies()) k_.wait_copies(0);
+    k_.barrier();
+    return sums;
+  }
+
+  // The stage behind this one in the ring.
+  Reg next(Reg stage) {
+    const Reg further = ir_.CreateAdd(stage, i32(stage_bytes_));
+    return ir_.CreateSelect(ir_.CreateICmpEQ(further, i32(int64_t{s_.stages} * stage_bytes_)), i32(0), further);
+  }
+  Reg last_stage() { return i32(int64_t{s_.stages - 1} * stage_bytes_); }
+
+  // All but the last `later` stages that were filled are there, for all threads.
+  void wait(int later) {
+    if (copies()) k_.wait_copies(later);
+    k_.barrier();
+  }
+
+  // Takes the last values off.
+  static Reg pop(Regs& values) {
+    const Reg last = values.back();
+    values.pop_back();
+    return last;
+  }
+
+  Regs sum_singly(Regs carried) {
     carried.push_back(i32(0));
-    carried.push_back(i32(int64_t{s_.stages - 1} * stage_bytes_));
+    carried.push_back(last_stage());
     Regs sums = k_.loop(first_step_, end_step_, k_.index(1), carried, [&](Reg step, Regs now) {
-      const Reg write = now.back();
-      now.pop_back();
-      const Reg read = now.back();
-      now.pop_back();
-      if (copies()) k_.wait_copies(s_.stages - 2);
-      k_.barrier();
+      const Reg write = pop(now), read = pop(now);
+      wait(s_.stages - 2);
       const std::vector<Chunk> chunks = fill(ir_.CreateAdd(step, k_.index(s_.stages - 1)), write);
-      unit_ == MatrixUnit::kFma ? multiply_singly(read, now) : multiply_fragments(read, now);
+      multiply_singly(read, now);
       put(chunks);
       now.push_back(next(read));
       now.push_back(next(write));
       return now;
     });
     sums.resize(sum_count());
-    if (copies()) k_.wait_copies(0);
-    k_.barrier();
     return sums;
   }
 
-  // Fragments of the next round are on their way while those of this one are multiplied.
-  void multiply_fragments(Reg stage, Regs& sums) {
-    struct Fragments {
-      std::vector<Regs> left;
-      std::vector<std::vector<Regs>> right;  // by product
+  // What a warp multiplies in one round.
+  struct Fragments {
+    std::vector<Regs> left;
+    std::vector<std::vector<Regs>> right;  // by product
+  };
+
+  Fragments load(Reg stage, int round) {
+    Fragments f;
+    for (int i = 0; i < row_blocks(); ++i) f.left.push_back(fragment(operands_[0], stage, round, i));
+    for (int q = 0; q < products(); ++q) {
+      f.right.emplace_back();
+      for (int j = 0; j < column_blocks() / 2; ++j)
+        f.right.back().push_back(fragment(operands_[1 + q], stage, round, j));
+    }
+    return f;
+  }
+
+  static void append(Regs& values, const Fragments& f) {
+    for (const Regs& words : f.left) values.insert(values.end(), words.begin(), words.end());
+    for (const auto& of_product : f.right)
+      for (const Regs& words : of_product) values.insert(values.end(), words.begin(), words.end());
+  }
+  Fragments taken_from(const Regs& values, size_t at) const {
+    const auto four = [&] {
+      const auto from = values.begin() + static_cast<std::ptrdiff_t>(at);
+      at += 4;
+      return Regs(from, from + 4);
     };
-    const auto load = [&](int round) {
-      Fragments f;
-      for (int i = 0; i < row_blocks(); ++i) f.left.push_back(fragment(operands_[0], stage, round, i));
-      for (int q = 0; q < products(); ++q) {
-        f.right.emplace_back();
-        for (int j = 0; j < column_blocks() / 2; ++j)
-          f.right.back().push_back(fragment(operands_[1 + q], stage, round, j));
-      }
-      return f;
-    };
+    Fragments f;
+    for (int i = 0; i < row_blocks(); ++i) f.left.push_back(four());
+    for (int q = 0; q < products(); ++q) {
+      f.right.emplace_back();
+      for (int j = 0; j < column_blocks() / 2; ++j) f.right.back().push_back(four());
+    }
+    return f;
+  }
+
+  // Fragments of the next round are on their way while those of this one are multiplied. In the last round of a step
+  // they are the next stage's, for which the warps wait there.
+  Regs sum_fragments(Regs carried) {
     const int rounds = s_.tile_k / round_k();
-    Fragments now = load(0);
-    for (int round = 0; round < rounds; ++round) {
-      Fragments following;
-      if (round + 1 < rounds) following = load(round + 1);
-      for (int q = 0; q < products(); ++q) {
-        for (int i = 0; i < row_blocks(); ++i) {
-          for (int j = 0; j < column_blocks(); ++j) {
-            const Regs& pair = now.right[q][j / 2];
-            const auto c = sums.begin() + static_cast<std::ptrdiff_t>(sum_at(q, i, j));
-            const Regs sum =
-                k_.multiply_matrices(dtype_, now.left[i], {pair[j % 2 * 2], pair[j % 2 * 2 + 1]}, Regs(c, c + 4));
-            std::copy(sum.begin(), sum.end(), c);
-          }
+    wait(s_.stages - 2);
+    append(carried, load(i32(0), 0));
+    carried.push_back(i32(0));
+    carried.push_back(last_stage());
+    Regs sums = k_.loop(first_step_, end_step_, k_.index(1), carried, [&](Reg step, Regs now) {
+      const Reg write = pop(now), read = pop(now), after = next(read);
+      Fragments fragments = taken_from(now, sum_count());
+      now.resize(sum_count());
+      std::vector<Chunk> chunks;
+      for (int round = 0; round < rounds; ++round) {
+        Fragments following;
+        if (round + 1 < rounds) following = load(read, round + 1);
+        if (round == 0) chunks = fill(ir_.CreateAdd(step, k_.index(s_.stages - 1)), write);
+        if (round + 1 == rounds) {
+          if (s_.stages == 2) put(chunks);  // they are the next stage
+          wait(s_.stages - 2);
+          following = load(after, 0);
+        }
+        multiply_fragments(fragments, now);
+        fragments = std::move(following);
+      }
+      if (s_.stages > 2) put(chunks);
+      append(now, fragments);
+      now.push_back(after);
+      now.push_back(next(write));
+      return now;
+    });
+    sums.resize(sum_count());
+    return sums;
+  }
+
+  void multiply_fragments(const Fragments& f, Regs& sums) {
+    for (int q = 0; q < products(); ++q) {
+      for (int i = 0; i < row_blocks(); ++i) {
+        for (int j = 0; j < column_blocks(); ++j) {
+          const Regs& pair = f.right[q][j / 2];
+          const auto c = sums.begin() + static_cast<std::ptrdiff_t>(sum_at(q, i, j));
+          const Regs sum =
+              k_.multiply_matrices(dtype_, f.left[i], {pair[j % 2 * 2], pair[j % 2 * 2 + 1]}, Regs(c, c + 4));
+          std::copy(sum.begin(), sum.end(), c);
         }
       }
-      now = std::move(following);
     }
   }
 
