@@ -78,6 +78,8 @@ struct RuleValue {
 
 struct RuleMacro;
 
+struct RuleAttr;
+
 struct RuleTerm {
   enum class Kind : uint8_t {
     kLiteral,
@@ -99,7 +101,12 @@ struct RuleTerm {
   Op op = Op::kCopy;
   const RuleMacro* macro = nullptr;
   std::vector<RuleTerm> args;
-  std::vector<std::pair<std::string, RuleTerm>> attrs;
+  std::vector<RuleAttr> attrs;
+};
+
+struct RuleAttr {
+  std::string name;
+  RuleTerm value;
 };
 
 struct RuleStatement {

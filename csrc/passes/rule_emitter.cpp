@@ -208,6 +208,7 @@ bool RuleEmitter::run(const RuleStatement& s) {
   switch (s.kind) {
     case RuleStatement::Kind::kReturn: {
       std::vector<RuleValue> values;
+      values.reserve(s.terms.size());
       for (const RuleTerm& t : s.terms) values.push_back(evaluate(t));
       returned_ = std::move(values);
       return true;
@@ -261,6 +262,7 @@ RuleValue RuleEmitter::evaluate(const RuleTerm& term) {
       return evaluate(term.args[rule_truth(evaluate(term.args[0])) ? 1 : 2]);
     case RuleTerm::Kind::kFunction: {
       std::vector<RuleValue> args;
+      args.reserve(term.args.size());
       for (const RuleTerm& a : term.args) args.push_back(evaluate(a));
       return call_rule_function({graph_, *call_, ctx_}, term.text, args);
     }
@@ -363,6 +365,7 @@ RuleValue RuleEmitter::evaluate_operator(const RuleTerm& term) {
     }
   }
   std::vector<std::pair<std::string, Attr>> attrs;
+  attrs.reserve(term.attrs.size());
   for (const auto& [name, value] : term.attrs) attrs.emplace_back(name, to_attr(evaluate(value)));
   try {
     if (info(term.op).category == Category::kPointwise)
@@ -385,6 +388,7 @@ RuleValue RuleEmitter::emit_pointwise(const RuleTerm& term, std::vector<RuleValu
     if (Value* v = operands[i].tensor(); v && v->type.is_tensor()) type = v->type.dtype;
   }
   std::vector<Value*> values;
+  values.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i)
     values.push_back(as_tensor(operands[i], i < first ? DType::kBool : type));
   for (size_t i = first; i < values.size(); ++i) {
@@ -406,6 +410,7 @@ RuleValue RuleEmitter::emit_other(const RuleTerm& term, std::vector<RuleValue> o
     if (Value* v = operands[i].tensor()) type = v->type.dtype;
   }
   std::vector<Value*> values;
+  values.reserve(operands.size());
   for (const RuleValue& v : operands) values.push_back(as_tensor(v, type));
   const OpInfo& row = info(term.op);
   auto list = [&](std::string_view name) -> const std::vector<Expr>* {
@@ -445,6 +450,17 @@ Value* RuleEmitter::emit(Op op, std::vector<Value*> operands, std::vector<std::p
   return insert(op, std::move(operands), std::move(attrs))->result(result);
 }
 
+namespace {
+
+// Eager's conversion of a negative number to an unsigned type.
+Expr wrapped(const Expr& e, DType type) {
+  const int64_t range = type == DType::kU8 ? 256 : 0;
+  const int64_t value = *e.constant();
+  return value < 0 && value > -range ? Expr(value + range) : e;
+}
+
+}  // namespace
+
 Value* RuleEmitter::as_tensor(const RuleValue& value, DType type) {
   if (Value* v = value.tensor()) return v->type.is_tensor() ? v : cast(v, type);
   if (!value.is_number()) fail(0, "expected a tensor or a number");
@@ -456,7 +472,7 @@ Value* RuleEmitter::as_tensor(const RuleValue& value, DType type) {
   } else if (type == DType::kBool) {
     attr = rule_double(value) != 0;
   } else {
-    attr = e ? *e : Expr(static_cast<int64_t>(rule_double(value)));
+    attr = e ? wrapped(*e, type) : Expr(static_cast<int64_t>(rule_double(value)));
   }
   return emit(Op::kConstant, {}, {{"dtype", type}, {"value", std::move(attr)}});
 }

@@ -239,6 +239,7 @@ const Function kFunctions[] = {
     // Numbers.
     {"quotient", 2,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{floordiv(rule_expr(a[0]), rule_expr(a[1]))}; }},
+    {"modulo", 2, [](const RuleFunctionContext&, Args& a) { return RuleValue{mod(rule_expr(a[0]), rule_expr(a[1]))}; }},
     {"to_int", 1,
      [](const RuleFunctionContext&, Args& a) { return RuleValue{Expr(static_cast<int64_t>(rule_double(a[0])))}; }},
     {"is_integral", 1,

@@ -228,7 +228,7 @@ class RuleParser {
     }
     while (term.kind == RuleTerm::Kind::kOperator && at_attribute()) {
       std::string attr = expect_name();
-      term.attrs.emplace_back(std::move(attr), parse_expression());
+      term.attrs.push_back({std::move(attr), parse_expression()});
     }
     return term;
   }
