@@ -189,7 +189,7 @@ def measure_graph(driver: Driver) -> dict[str, float]:
     gap_us = in_graph_us(lambda: empty(sms, 128))
     # A sixth of the cache in and a sixth out: all of it stays.
     size = driver.attribute(ATTRIBUTES["l2_bytes"]) // 6 // 4096 * 4096
-    large, small = (torch.zeros(2, n, dtype=torch.uint8, device="cuda") for n in (size, 64 << 10))
+    large, small = (torch.zeros(2, n // 4, dtype=torch.float32, device="cuda") for n in (size, 64 << 10))
     large_us = in_graph_us(lambda: torch.neg(large[0], out=large[1]))
     small_us = in_graph_us(lambda: torch.neg(small[0], out=small[1]))
     return {

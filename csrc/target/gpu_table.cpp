@@ -121,17 +121,22 @@ GpuFacts h100() {  // SXM: 3350 GB/s, 989 TFLOP/s in bf16
   return gpu;
 }
 
-// Measured on one H200: copy of 2 GiB 4.27 TB/s; dependent pointwise kernels in a graph 1.23 us at 64 KB, 6.0 us at
-// 16 MB (6.7 TB/s through L2); an empty kernel in a graph 0.73 us; a large copy launched by the host ends 2.5 us
-// later than its bytes say; 32 KB of loads in flight an SM saturate; blocks start at 1.5 a nanosecond.
+// Measured on H200s by benchmarks/calibrate.py, in virtual machines. Of L2 also: dependent pointwise kernels in a graph
+// take 1.23 us at 64 KB and 6.0 us at 16 MB. Of bytes in flight 20 KiB do for loops, 32 for kernels that read once.
 GpuFacts h200() {
   GpuFacts gpu = h100();
   gpu.name = "h200";
-  gpu.dram_bytes_per_s = 4.27e12;
+  gpu.dram_bytes_per_s = 4.25e12;
   gpu.l2_bytes_per_s = 6.7e12;
-  gpu.launch_graph_us = 0.73;
-  gpu.kernel_fixed_us = 0.3;
+  gpu.link_bytes_per_s = 55e9;
+  gpu.link_latency_us = 13;
+  gpu.launch_host_us = 3.3;
+  gpu.launch_graph_us = 0.56;
+  gpu.kernel_fixed_us = 0.48;
+  gpu.call_host_us = 5.1;
+  gpu.latency_us = 0.35;
   gpu.bytes_in_flight_per_sm = 32 * kKiB;
+  gpu.blocks_per_us = 1660;
   gpu.measured = true;
   return gpu;
 }
