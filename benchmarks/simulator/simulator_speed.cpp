@@ -3,20 +3,16 @@
 // is checked first.
 //
 //   simulator_speed [--out folder] [--note text]     writes simulator_speed-<date>.json and .md too
-#include <sys/utsname.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "../results.h"
 #include "simulator/simulator.h"
 
 namespace {
@@ -243,47 +239,6 @@ Row copy(const char* name, bool vector) {
   return row;
 }
 
-std::string date(const char* format) {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, format, std::gmtime(&now));
-  return text;
-}
-
-std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  utsname host{};
-  uname(&host);
-  return host.machine;
-}
-
-void write_results(const std::string& folder, const std::string& note, const std::vector<Row>& rows) {
-  using Json = nlohmann::ordered_json;
-  Json out = {{"date", date("%Y-%m-%d %H:%M")}, {"cpu", processor()}, {"threads", 1}, {"note", note}};
-  std::string table = "# simulator_speed\n\n";
-  for (const auto& [key, value] : out.items())
-    table += "- " + key + ": " + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
-  table += "\n| case | unit | target | checks_off | checks_on | on_over_off |\n| --- | --- | --- | --- | --- | --- |\n";
-  out["rows"] = Json::array();
-  for (const Row& r : rows) {
-    out["rows"].push_back({{"case", r.name},
-                           {"unit", r.unit},
-                           {"target", r.target},
-                           {"checks_off", r.plain},
-                           {"checks_on", r.checked},
-                           {"on_over_off", r.checked / r.plain}});
-    char line[256];
-    std::snprintf(line, sizeof line, "| %s | %s | %.0f | %.1f | %.1f | %.2f |\n", r.name.c_str(), r.unit.c_str(),
-                  r.target, r.plain, r.checked, r.checked / r.plain);
-    table += line;
-  }
-  const std::string path = folder + "/simulator_speed-" + date("%Y-%m-%d-%H%M");
-  std::ofstream(path + ".json") << out.dump(1) << "\n";
-  std::ofstream(path + ".md") << table;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -302,5 +257,15 @@ int main(int argc, char** argv) {
   run(copy("streaming copy, 4 bytes", false));
   run(copy("streaming copy, 16 bytes", true));
   run(mma_loop());
-  if (!folder.empty()) write_results(folder, note, rows);
+  if (folder.empty()) return 0;
+  nlohmann::ordered_json table = nlohmann::ordered_json::array();
+  for (const Row& r : rows) {
+    table.push_back({{"case", r.name},
+                     {"unit", r.unit},
+                     {"target", r.target},
+                     {"checks_off", r.plain},
+                     {"checks_on", r.checked},
+                     {"on_over_off", r.checked / r.plain}});
+  }
+  write_results(folder, "simulator_speed", {{"threads", 1}, {"note", note}}, table);
 }

@@ -1,3 +1,6 @@
-# Benchmarks in C++, which are not part of `all`: cmake --build build --target simulator_speed.
-add_executable(simulator_speed EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/benchmarks/simulator/simulator_speed.cpp)
-target_link_libraries(simulator_speed PRIVATE tilewright_core)
+# Benchmarks in C++, which are not part of `all`: cmake --build build --target simulator_speed kernel_making.
+foreach(benchmark simulator_speed kernel_making)
+  file(GLOB source ${CMAKE_SOURCE_DIR}/benchmarks/*/${benchmark}.cpp)
+  add_executable(${benchmark} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${benchmark} PRIVATE tilewright_core)
+endforeach()

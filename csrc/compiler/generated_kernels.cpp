@@ -1,6 +1,5 @@
 #include "compiler/generated_kernels.h"
 
-#define XXH_INLINE_ALL  // the header alone: nothing to link
 #define XXH_INLINE_ALL  // no library to link, and nothing to export
 #include <xxhash.h>
 
