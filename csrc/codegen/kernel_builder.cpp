@@ -499,8 +499,8 @@ Reg KernelBuilder::dynamic_shared() {
 
 void KernelBuilder::warp_barrier() { ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {ir_.getInt32(-1)}); }
 
-void KernelBuilder::copy_async(Reg shared, Reg base, Reg index, DType dtype, Reg present) {
-  const Reg from = address(base, index, 0, bytes(dtype));
+void KernelBuilder::copy_async(Reg shared, Reg base, Reg index, Reg further, DType dtype, Reg present) {
+  const Reg from = address(address(base, index, 0, bytes(dtype)), further, 0, bytes(dtype));
   const Reg size = ir_.CreateSelect(present, ir_.getInt32(16), ir_.getInt32(0));
   ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s, {}, {shared, from, size});
 }

@@ -95,8 +95,9 @@ class KernelBuilder {
   void warp_barrier();
 
   // ---- copies to shared memory that run beside the kernel
-  // 16 bytes from base[index], elements of `dtype`, to a place in shared memory; zeros where `present` does not hold.
-  void copy_async(Reg shared, Reg base, Reg index, DType dtype, Reg present);
+  // 16 bytes from base[index + further], elements of `dtype`, to a place in shared memory; zeros where `present` does
+  // not hold.
+  void copy_async(Reg shared, Reg base, Reg index, Reg further, DType dtype, Reg present);
   // Ends a group of copies, and waits until so many of the thread's groups, or fewer, are under way.
   void commit_copies();
   void wait_copies(int pending);

@@ -277,16 +277,12 @@ OperandTile operand_tile(const ElementProgram& p, const ProgramProduct& product,
   return tile;
 }
 
-HandOver hand_over(const MatmulParams& s) {
-  HandOver h;
-  h.stride = s.warp_n() + 8;
-  return h;
-}
+int handed_row(const MatmulParams& s) { return s.warp_n() + 8; }
 
 int64_t matmul_smem_bytes(const ElementProgram& p, const MatmulParams& s) {
   int64_t stage = operand_tile(p, p.products[0], s, true).bytes();
   for (const ProgramProduct& product : p.products) stage += operand_tile(p, product, s, false).bytes();
-  const int64_t handed = int64_t{4} * hand_over(s).floats() * s.warps() * static_cast<int64_t>(p.products.size());
+  const int64_t handed = int64_t{4} * handed_row(s) * s.warp_m() * s.warps() * static_cast<int64_t>(p.products.size());
   return std::max(stage * s.stages, handed);
 }
 

@@ -60,15 +60,9 @@ struct OperandTile {
 OperandTile operand_tile(const ElementProgram& program, const ProgramProduct& product, const MatmulParams& params,
                          bool is_left);
 
-// After the products each warp hands its sums over through shared memory: `rows` of its rows at once, each of warp_n
-// floats and a gap, for each product. Chunks of four floats are permuted: chunk c of row r stands at c ^ swap(r, c).
-struct HandOver {
-  int rows = 32;
-  int stride = 40;  // floats from row to row
-
-  int floats() const { return rows * stride; }  // a warp, a product
-};
-HandOver hand_over(const MatmulParams& params);
+// After the products each warp hands its sums over through shared memory, where a row takes so many floats, with a gap
+// so that the four rows that are written together lie in all banks.
+int handed_row(const MatmulParams& params);
 
 int64_t matmul_smem_bytes(const ElementProgram& program, const MatmulParams& params);
 // Tiles of all batches.

@@ -7,13 +7,14 @@
 //     (in the last round: wait for the next stage; barrier; its first fragments)
 //     multiply this round's fragments into the sums
 //   with split > 1: the block that comes last to a tile adds the sums of all
-//   for 32 rows of a warp at once: sums -> shared memory -> vectors along n: what follows the product; stores
+//   sums -> shared memory -> vectors along n: what follows the product; stores
 //
 // Beyond the ends of the axes operands are zero, and nothing is stored.
 
 #include "schedule/matmul.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "codegen/expression.h"
 #include "codegen/families/families.h"
@@ -152,21 +153,29 @@ class MatmulKernel {
     std::vector<Chunk> chunks;
     const Reg first_k = ir_.CreateMul(step, k_.index(s_.tile_k));
     for (const Operand& o : operands_) {
-      const int total = o.tile.lines * o.tile.chunks;
-      TW_CHECK(total % s_.threads() == 0) << total << " chunks for " << s_.threads() << " threads";
-      for (int done = 0; done < total; done += s_.threads()) {
-        const Reg number = ir_.CreateAdd(thread_, i32(done));
-        const Reg line = ir_.CreateUDiv(number, i32(o.tile.chunks)), chunk = ir_.CreateURem(number, i32(o.tile.chunks));
-        const Reg at = ir_.CreateAdd(stage, ir_.CreateAdd(place(o.tile, line, chunk), i32(o.offset)));
+      // A thread goes on by whole lines, whose chunks are permuted alike.
+      const int turns = o.tile.lines * o.tile.chunks / s_.threads(), lines = s_.threads() / o.tile.chunks;
+      TW_CHECK(turns * s_.threads() == o.tile.lines * o.tile.chunks && lines * o.tile.chunks == s_.threads() &&
+               lines % (o.tile.xor_divisor * o.tile.xor_count) == 0)
+          << o.tile.lines << " lines of " << o.tile.chunks << " chunks for " << s_.threads() << " threads";
+      const Reg chunk = ir_.CreateURem(thread_, i32(o.tile.chunks));
+      const Reg first_line = ir_.CreateUDiv(thread_, i32(o.tile.chunks));
+      const Reg first_place = ir_.CreateAdd(stage, place(o.tile, first_line, chunk));
+      KernelBuilder::Bindings first_axes;
+      for (int turn = 0; turn < turns; ++turn) {
+        const Reg line = ir_.CreateAdd(first_line, i32(int64_t{turn} * lines));
+        const Reg at = ir_.CreateAdd(first_place, i32(o.offset + int64_t{turn} * lines * o.tile.line_bytes()));
         const Reg across = ir_.CreateZExt(line, k_.index_type());
         const Reg along = ir_.CreateZExt(ir_.CreateMul(chunk, i32(o.tile.lanes)), k_.index_type());
         KernelBuilder::Bindings axes = axes_;
         axes[o.axis] = ir_.CreateAdd(o.first, o.tile.along_k ? across : along);
         axes[p_.matrix.k] = ir_.CreateAdd(first_k, o.tile.along_k ? along : across);
-        const Reg inside = ir_.CreateAnd(ir_.CreateICmpULT(axes[o.axis], o.is_left ? size_m_ : size_n_),
-                                         ir_.CreateICmpULT(axes[p_.matrix.k], end_k_));
+        const Reg inside =
+            both(is_whole(o) ? nullptr : ir_.CreateICmpULT(axes[o.axis], o.is_left ? size_m_ : size_n_),
+                 is_whole_k() ? ir_.CreateICmpULT(step, end_step_) : ir_.CreateICmpULT(axes[p_.matrix.k], end_k_));
         if (o.copies) {
-          copy(o, axes, at, inside);
+          if (turn == 0) first_axes = axes;
+          copy(o, line_distance(o) ? first_axes : axes, turn * lines, at, inside);
         } else {
           chunks.push_back({at, computed(o, axes, inside)});
         }
@@ -176,12 +185,26 @@ class MatmulKernel {
     return chunks;
   }
 
+  // Whether no tile hangs over the end of the axis.
+  bool is_whole(const Operand& o) const {
+    return p_.space.table().is_divisible(p_.space.size(o.axis), o.is_left ? s_.tile_m : s_.tile_n);
+  }
+  bool is_whole_k() const { return p_.space.table().is_divisible(p_.space.size(p_.matrix.k), s_.tile_k); }
+
   bool copies() const { return s_.copy_a || s_.copy_b; }
 
-  void copy(const Operand& o, const KernelBuilder::Bindings& axes, Reg at, Reg inside) {
+  // How far the lines of the operand lie apart in global memory, in elements, where that is one distance.
+  std::optional<Expr> line_distance(const Operand& o) const {
+    return p_.space.coefficient(p_.steps[o.step].index, o.tile.along_k ? o.axis : p_.matrix.k);
+  }
+
+  // One chunk, `lines` behind the one at `axes` where lines have a distance, else at `axes`.
+  void copy(const Operand& o, const KernelBuilder::Bindings& axes, int lines, Reg at, Reg inside) {
     const ProgramStep& load = p_.steps[o.step];
+    const std::optional<Expr> distance = line_distance(o);
     const Frame frame = emit_.frame(axes, o.tile.axis, o.tile.lanes);
-    k_.copy_async(in_shared(at), k_.input(load.parameter), emit_.index(frame, load.index, 0), dtype_, inside);
+    k_.copy_async(in_shared(at), k_.input(load.parameter), emit_.index(frame, load.index, 0),
+                  distance ? size(*distance * lines) : k_.index(0), dtype_, inside);
   }
 
   // The elements of a chunk, zero where there are none.
@@ -501,24 +524,23 @@ class MatmulKernel {
 
   // Byte offset of a float that the warp hands over.
   Reg handed_at(int product, Reg row, Reg column) {
-    const HandOver h = hand_over(s_);
+    const int product_floats = handed_row(s_) * s_.warp_m();
     // Of eight lanes that read eight floats each, those of the second half read the other chunk of their two first.
     const Reg chunk = ir_.CreateLShr(column, 2);
     const Reg eighth = ir_.CreateAdd(ir_.CreateMul(row, i32(s_.warp_n() / 8)), ir_.CreateLShr(chunk, 1));
     const Reg swap = ir_.CreateAnd(ir_.CreateLShr(eighth, 2), 1);
     const Reg at = ir_.CreateAdd(ir_.CreateMul(ir_.CreateXor(chunk, swap), i32(4)), ir_.CreateAnd(column, 3));
-    const Reg in_product = ir_.CreateAdd(ir_.CreateMul(row, i32(h.stride)), at);
-    const Reg start =
-        ir_.CreateAdd(ir_.CreateMul(warp_, i32(int64_t{products()} * h.floats())), i32(int64_t{product} * h.floats()));
+    const Reg in_product = ir_.CreateAdd(ir_.CreateMul(row, i32(handed_row(s_))), at);
+    const Reg start = ir_.CreateAdd(ir_.CreateMul(warp_, i32(int64_t{products()} * product_floats)),
+                                    i32(int64_t{product} * product_floats));
     return ir_.CreateMul(ir_.CreateAdd(start, in_product), i32(4));
   }
 
-  // Hands over 16 rows at a time, `first_block` the first of them.
-  void hand(const Regs& sums, int first_block) {
+  void hand(const Regs& sums) {
     for (int q = 0; q < products(); ++q) {
-      for (int i = 0; i < hand_over(s_).rows / 16; ++i) {
+      for (int i = 0; i < row_blocks(); ++i) {
         for (int j = 0; j < column_blocks(); ++j) {
-          const size_t sum = sum_at(q, first_block + i, j);
+          const size_t sum = sum_at(q, i, j);
           const Reg column = ir_.CreateAdd(ir_.CreateMul(member_, i32(2)), i32(8 * j));
           for (int half = 0; half < 2; ++half) {
             const Reg row = ir_.CreateAdd(group_, i32(16 * i + 8 * half));
@@ -531,26 +553,14 @@ class MatmulKernel {
   }
 
   void finish(const Regs& sums) {
-    const int rows = hand_over(s_).rows, rounds = s_.warp_m() / rows;
-    const auto round = [&](Reg number) {
-      for (int r = 0; r < rounds; ++r) {
-        const auto write = [&] { hand(sums, r * rows / 16); };
-        rounds == 1 ? write() : k_.if_then(ir_.CreateICmpEQ(number, i32(r)), write);
-      }
-      k_.warp_barrier();
-      store_vectors(ir_.CreateMul(number, i32(rows)));
-      k_.warp_barrier();
-    };
-    if (rounds == 1) return round(i32(0));
-    k_.loop(i32(0), i32(rounds), i32(1), {}, [&](Reg number, Regs) {
-      round(number);
-      return Regs{};
-    });
+    hand(sums);
+    k_.warp_barrier();
+    store_vectors();
   }
 
-  // Vectors along n of the rows that were handed over, from row `first_row` of the warp on.
-  void store_vectors(Reg first_row) {
-    const int a_row = s_.warp_n() / s_.vec, turns = hand_over(s_).rows * a_row / 32;
+  // Vectors along n of the warp's rows.
+  void store_vectors() {
+    const int a_row = s_.warp_n() / s_.vec, turns = s_.warp_m() * a_row / 32;
     const int together = std::min(turns, s_.vec >= 4 ? 2 : 4);
     std::vector<int> roots;
     std::transform(p_.stores.begin(), p_.stores.end(), std::back_inserter(roots),
@@ -560,8 +570,7 @@ class MatmulKernel {
       for (int t = 0; t < together; ++t) {
         const Reg number = ir_.CreateAdd(first, i32(32 * t));
         const Reg row = ir_.CreateUDiv(number, i32(a_row));
-        const Reg column = ir_.CreateMul(ir_.CreateURem(number, i32(a_row)), i32(s_.vec));
-        frames.push_back(vector_frame(first_row, row, column));
+        frames.push_back(vector_frame(row, ir_.CreateMul(ir_.CreateURem(number, i32(a_row)), i32(s_.vec))));
       }
       emit_.load_ahead(frames, roots);
       for (Frame& frame : frames) {
@@ -574,12 +583,12 @@ class MatmulKernel {
     });
   }
 
-  Frame vector_frame(Reg first_row, Reg row, Reg column) {
+  Frame vector_frame(Reg row, Reg column) {
     const auto along = [&](Reg first, Reg warp, Reg at) {
       return ir_.CreateAdd(first, ir_.CreateZExt(ir_.CreateAdd(warp, at), k_.index_type()));
     };
     KernelBuilder::Bindings axes = axes_;
-    const Reg m = axes[p_.matrix.m] = along(first_m_, warp_m_, ir_.CreateAdd(first_row, row));
+    const Reg m = axes[p_.matrix.m] = along(first_m_, warp_m_, row);
     const Reg n = axes[p_.matrix.n] = along(first_n_, warp_n_, column);
     const Reg inside = ir_.CreateAnd(ir_.CreateICmpULT(m, size_m_), ir_.CreateICmpULT(n, size_n_));
     Frame frame = emit_.frame(axes, p_.matrix.n, s_.vec, inside);
