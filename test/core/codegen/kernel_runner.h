@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -127,6 +128,8 @@ struct KernelRunner {
     config.threads = 1;
     config.check_races = config.check_uninitialized = check_shared;
     const bool empty = config.grid[0] == 0 || config.grid[1] == 0;
+    config.completion = completion;
+    if (edit_ptx) result.code.ptx = edit_ptx(result.code.ptx);
     if (!empty)
       result.counters = sim::launch(*sim::parse(result.code.ptx), result.code.entry, config, args, allocations);
     for (int w = 0; w < shape.zeroed_workspaces; ++w) {
@@ -145,6 +148,7 @@ struct KernelRunner {
     for (const std::string& why : proposal.why_none) ADD_FAILURE() << "no kernel: " << why;
     InterpOptions options;
     options.symbols = symbols;
+    options.mode = mode;
     const std::vector<InterpValue> expected = interpret(body, inputs, options);
     int ran = 0;
     for (const Candidate& c : proposal.candidates) {
@@ -171,7 +175,10 @@ struct KernelRunner {
   std::string arch;
   Context context;
   Proposal proposal;
-  bool check_shared = false;  // races in shared memory, and reads of what nobody wrote there
+  bool check_shared = false;                             // races in shared memory, and reads of what nobody wrote there
+  InterpMode mode = InterpMode::kEager;                  // of what kernels are compared with
+  sim::Completion completion = sim::Completion::kEager;  // of asynchronous copies
+  std::function<std::string(std::string)> edit_ptx;      // plants a fault
 };
 
 }  // namespace tilewright

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "kernel_runner.h"
 
 namespace tilewright {
@@ -140,31 +142,160 @@ class ProductMaker {
   int count_ = 0;
 };
 
-// Half of the candidates' schedules run as proposed, others with a split of k or fewer stages.
-TEST(Matmul, RandomProducts) {
-  int refused = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+void set_params(Schedule& schedule, const std::map<std::string, int64_t>& values) {
+  for (auto& [name, value] : schedule.params) {
+    if (const auto at = values.find(name); at != values.end()) value = at->second;
+  }
+}
+
+using Params = std::map<std::string, int64_t>;
+const std::vector<Params> kTiles = {
+    {{"tile_m", 128}, {"tile_n", 128}, {"warps_m", 2}, {"warps_n", 2}},
+    {{"tile_m", 128}, {"tile_n", 64}, {"warps_m", 2}, {"warps_n", 2}},
+    {{"tile_m", 64}, {"tile_n", 128}, {"warps_m", 2}, {"warps_n", 2}},
+    {{"tile_m", 64}, {"tile_n", 64}, {"warps_m", 2}, {"warps_n", 2}},
+    {{"tile_m", 32}, {"tile_n", 128}, {"warps_m", 1}, {"warps_n", 4}},
+    {{"tile_m", 32}, {"tile_n", 64}, {"warps_m", 1}, {"warps_n", 2}},
+};
+
+// As proposed, with other tiles, or with k split and fewer stages.
+class RandomProducts : public testing::TestWithParam<int> {};
+
+TEST_P(RandomProducts, AgreeWithTheInterpreter) {
+  constexpr int kSeeds = 30;
+  for (int i = 0; i < kSeeds; ++i) {
+    const uint64_t seed = static_cast<uint64_t>(GetParam()) * kSeeds + i;
     const RandomProduct product = ProductMaker(seed).make();
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + product.text);
     KernelRunner runner(product.text, seed % 2 ? "sm_80" : "sm_90a");
     runner.check_shared = true;
-    if (runner.proposal.candidates.empty()) {
-      ++refused;
-      ADD_FAILURE() << runner.proposal.why_none[0];
-      continue;
+    runner.completion = seed % 2 ? sim::Completion::kLazy : sim::Completion::kEager;
+    for (Candidate& c : runner.proposal.candidates) {
+      if (seed % 3 == 1) set_params(c.schedule, kTiles[seed / 3 % kTiles.size()]);
+      if (seed % 3 == 2) set_params(c.schedule, {{"split", 3}, {"stages", 2 + static_cast<int64_t>(seed / 3 % 2)}});
     }
-    if (seed % 3 == 0) {
-      for (Candidate& c : runner.proposal.candidates) {
-        for (auto& [name, value] : c.schedule.params) {
-          if (name == "split") value = 3;
-          if (name == "stages") value = 2 + static_cast<int64_t>(seed % 2);
+    if (seed % 5 == 4) {
+      for (Candidate& c : runner.proposal.candidates) set_params(c.schedule, {{"index_bits", 64}});
+    }
+    // float64, but for what tf32 leaves of the operands. Sums of products up to 9: some units of float32 of each.
+    runner.mode = product.tf32 ? InterpMode::kEager : InterpMode::kExact;
+    runner.check({}, {0, 1e-5 * static_cast<double>(product.k + 1)});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RandomProducts, testing::Range(0, 17));
+
+// y = a @ b of one layout each: "n" rows of k, or "t" as the transpose of what lies in memory.
+std::string plain_product(const std::string& dtype, const std::string& precision, bool transposed_a, bool transposed_b,
+                          int64_t m, int64_t n, int64_t k) {
+  const auto shape = [&](int64_t rows, int64_t columns) {
+    return dtype + "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  };
+  std::string text = "graph @k(%0: " + (transposed_a ? shape(k, m) : shape(m, k)) +
+                     ", %1: " + (transposed_b ? shape(n, k) : shape(k, n)) + ") -> " + shape(m, n) + " {\n";
+  if (transposed_a) text += "  %2 = permute %0 dims [1, 0]\n";
+  if (transposed_b) text += "  %3 = permute %1 dims [1, 0]\n";
+  text += "  %4 = matmul " + std::string(transposed_a ? "%2" : "%0") + ", " + (transposed_b ? "%3" : "%1") +
+          " precision " + precision + "\n";
+  return text + "  %5 = cast %4 to " + dtype + "\n  return %5\n}";
+}
+
+struct Multiplied {
+  const char *dtype, *precision;
+};
+constexpr Multiplied kMultiplied[] = {{"bf16", "ieee"}, {"f16", "ieee"}, {"f32", "tf32"}, {"f32", "ieee"}};
+
+TEST(Matmul, HasNoBankConflictsAndFullSectors) {
+  for (const Multiplied& type : kMultiplied) {
+    for (int layout = 0; layout < 4; ++layout) {
+      KernelRunner runner(plain_product(type.dtype, type.precision, layout % 2, layout / 2, 128, 128, 64));
+      const std::vector<InterpValue> inputs = random_inputs(runner.body, {}, 1);
+      for (const Params& tile : kTiles) {
+        Schedule schedule = runner.proposal.candidates[0].schedule;
+        set_params(schedule, tile);
+        SCOPED_TRACE(std::string(type.dtype) + " " + type.precision + " layout " + std::to_string(layout) + " " +
+                     print(schedule));
+        EXPECT_EQ(schedule.param("copy_a"), 1);
+        EXPECT_EQ(schedule.param("copy_b"), 1);
+        for (const sim::AccessCounters& a : runner.run(schedule, {}, inputs, 0).counters.accesses) {
+          EXPECT_EQ(a.passes, a.ideal_passes) << a.text;
+          EXPECT_EQ(a.sectors, a.ideal_sectors) << a.text;
         }
       }
     }
-    // Sums in another order: a few units of float32 of the sum of magnitudes.
-    runner.check({}, {0, 1e-5 * 10 * static_cast<double>(product.k + 1)});
   }
-  EXPECT_EQ(refused, 0);
+}
+
+// What the simulator says of a kernel that was changed; "" where nothing.
+std::string said_of(const std::string& from, const std::string& to, bool compare = false) {
+  KernelRunner runner(plain_product("bf16", "ieee", false, true, 64, 64, 256));
+  runner.check_shared = true;
+  runner.completion = sim::Completion::kLazy;
+  bool planted = false;
+  runner.edit_ptx = [&](std::string ptx) {
+    for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos; at += to.size()) {
+      ptx.replace(at, from.size(), to);
+      planted = true;
+    }
+    return ptx;
+  };
+  const std::vector<InterpValue> inputs = random_inputs(runner.body, {}, 1);
+  std::string said;
+  try {
+    const KernelRunner::Run run = runner.run(runner.proposal.candidates[0].schedule, {}, inputs, 0);
+    if (compare) said = all_close(run.outputs[0], interpret(runner.body, inputs)[0].tensor(), {0, 0.5}).why_not;
+  } catch (const std::exception& e) {
+    said = e.what();
+  }
+  EXPECT_TRUE(planted || from == to) << "no " << from;
+  return said;
+}
+
+TEST(Matmul, PlantedFaultsAreFound) {
+  EXPECT_EQ(said_of("ret;", "ret;", /*compare=*/true), "");
+  EXPECT_NE(said_of("cp.async.wait_group", "// cp.async.wait_group"), "");
+  EXPECT_NE(said_of("bar.sync", "// bar.sync"), "");
+  EXPECT_NE(said_of("bar.warp.sync", "// bar.warp.sync"), "");
+  EXPECT_NE(said_of("xor.b32", "or.b32", /*compare=*/true), "");
+}
+
+// One kernel for sizes that only the launch knows; the variants' conditions hold or do not.
+TEST(Matmul, TakesSizesFromTheLaunch) {
+  KernelRunner runner(R"(graph @k(%0: bf16[s0, s1], %1: bf16[s2, s1], %2: bf16[s2]) -> bf16[s0, s2]
+    symbols (s0 = 64 in [0, 4096], s1 = 64 in [0, 4096], s2 = 64 in [0, 4096]) {
+    %3 = permute %1 dims [1, 0]
+    %4 = matmul %0, %3 precision ieee
+    %5 = cast %2 to f32
+    %6 = expand %5 shape [s0, s2]
+    %7 = add %4, %6
+    %8 = cast %7 to bf16
+    return %8
+  })");
+  EXPECT_GT(runner.proposal.candidates.size(), 1u);
+  runner.check_shared = true;
+  for (const auto& [m, k, n] :
+       {std::tuple{64, 64, 64}, {1, 8, 8}, {65, 72, 80}, {33, 7, 5}, {40, 0, 16}, {5, 100, 2}}) {
+    SCOPED_TRACE(std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n));
+    runner.check({{"s0", m}, {"s1", k}, {"s2", n}}, {0, 2e-3});
+  }
+  runner.check({{"s0", 33}, {"s1", 64}, {"s2", 24}}, {0, 2e-3}, /*shift=*/1);
+}
+
+TEST(Matmul, SaysWhyNot) {
+  const auto why = [](const std::string& text) {
+    const KernelRunner runner(text);
+    return runner.proposal.why_none.empty() ? "" : runner.proposal.why_none[0];
+  };
+  EXPECT_EQ(why(plain_product("f64", "ieee", false, false, 8, 8, 8)), "matmul: products of f64 are PyTorch's");
+  EXPECT_EQ(why("graph @k(%0: f32[8, 8], %1: f32[8, 8]) -> f32[8] {\n %2 = matmul %0, %1 precision ieee\n"
+                "%3 = sum %2 dims [1] keepdim false\n return %3 }"),
+            "%3 is a reduction beside a product of matrices");
+  EXPECT_EQ(why("graph @k(%0: f32[8, 8], %1: f32[8, 8]) -> f32[8, 8] {\n %2 = matmul %0, %1 precision ieee\n"
+                "%3 = matmul %2, %1 precision ieee\n return %3 }"),
+            "%2 is used at other elements than it is computed in");
+  EXPECT_EQ(why("graph @k(%0: f32[8, 8], %1: f32[8, 8]) -> f32[8, 8] {\n %2 = matmul %0, %1 precision ieee\n"
+                "%3 = matmul %1, %0 precision ieee\n %4 = add %2, %3\n return %4 }"),
+            "two products of matrices have unlike left operands");
 }
 
 }  // namespace
