@@ -117,7 +117,8 @@ double clocks(const ElementProgram& p, const Tile& tile, int tile_k, int split, 
   return total;
 }
 
-MatmulParams choose_tile(const ElementProgram& p, const Context& ctx) {
+// `copied`: both operands come by copies; computed ones take registers of their own, which the largest tile has not.
+MatmulParams choose_tile(const ElementProgram& p, const Context& ctx, bool copied) {
   const Sizes s = sizes_of(p);
   const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
   MatmulParams best;
@@ -125,6 +126,8 @@ MatmulParams choose_tile(const ElementProgram& p, const Context& ctx) {
   double fewest = std::numeric_limits<double>::infinity();
   const auto consider = [&](const auto& tiles) {
     for (const Tile& tile : tiles) {
+      const int sums = tile.m * tile.n / (tile.warps_m * tile.warps_n) / 32 * static_cast<int>(p.products.size());
+      if (!copied && sums > 64) continue;
       for (int split = 1; split <= 32; split *= 2) {
         if (split > 1 && s.k / best.tile_k < 4 * split) break;
         const double taken = clocks(p, tile, best.tile_k, split, s, ctx.gpu);
@@ -331,9 +334,6 @@ Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
     c.footprint = make_footprint(p, params, launch_matmul(p, c.schedule, ctx.gpu));
     proposal.candidates.push_back(std::move(c));
   };
-  const MatmulParams general = choose_tile(p, ctx);
-
-  MatmulParams fast = general;
   std::vector<std::pair<Expr, int64_t>> divisible;
   const auto join = [&](const std::vector<std::pair<Expr, int64_t>>& facts) {
     for (const auto& fact : facts) {
@@ -341,21 +341,20 @@ Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
     }
   };
   const DType dtype = p.products[0].dtype;
-  if (const auto facts = copy_facts(p, p.products[0].lhs, operand_tile(p, p.products[0], general, true), dtype)) {
-    fast.copy_a = true;
-    join(*facts);
-  }
-  bool copies = true;
+  const MatmulParams general = choose_tile(p, ctx, /*copied=*/false);
+  const auto left = copy_facts(p, p.products[0].lhs, operand_tile(p, p.products[0], general, true), dtype);
+  bool copies_b = true;
   std::vector<std::pair<Expr, int64_t>> right;
   for (const ProgramProduct& product : p.products) {
     const auto facts = copy_facts(p, product.rhs, operand_tile(p, product, general, false), dtype);
-    copies = copies && facts.has_value();
+    copies_b = copies_b && facts.has_value();
     if (facts) right.insert(right.end(), facts->begin(), facts->end());
   }
-  if (copies) {
-    fast.copy_b = true;
-    join(right);
-  }
+  MatmulParams fast = choose_tile(p, ctx, left && copies_b);
+  fast.copy_a = left.has_value();
+  fast.copy_b = copies_b;
+  if (left) join(*left);
+  if (copies_b) join(right);
   const Expr& n = p.space.size(p.matrix.n);
   for (int vec = preferred_vec(p); vec > 1; vec /= 2) {
     if (table.hint(n) % vec != 0) continue;

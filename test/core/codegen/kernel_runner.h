@@ -31,15 +31,16 @@ struct KernelRunner {
 
   using Symbols = std::map<std::string, int64_t>;
 
-  // Memory of a tensor: `shift` elements behind an aligned address, filled with a pattern where nothing is stored.
+  // Memory of a tensor: `shift` elements behind an address that is aligned as PyTorch's are, filled with a pattern
+  // where nothing is stored.
   struct Memory {
     Memory(const Type& type, const Symbols& symbols, int64_t shift) : dtype(type.dtype) {
       for (const Expr& e : type.shape) shape.push_back(e.evaluate(symbols));
       for (const Expr& e : type.strides ? *type.strides : type.contiguous_strides())
         strides.push_back(e.evaluate(symbols));
       bytes = reach(shape, strides) * tilewright::bytes(dtype);
-      storage.resize(static_cast<size_t>(bytes + shift * tilewright::bytes(dtype) + 64), std::byte{0x77});
-      base = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(storage.data()) + 63) / 64 * 64) +
+      storage.resize(static_cast<size_t>(bytes + shift * tilewright::bytes(dtype) + 256), std::byte{0x77});
+      base = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(storage.data()) + 255) / 256 * 256) +
              shift * tilewright::bytes(dtype);
     }
     Memory(const Memory&) = delete;
