@@ -19,12 +19,15 @@ constexpr double kMinSharedBytes = 64 * 1024;
 constexpr size_t kMaxCone = 4;
 constexpr size_t kMaxRecomputers = 8;
 
+// What comes after a product is computed once, what comes before it for every tile.
 struct Pair {
   double bytes;
+  bool before_product;
   int sequence;
   int a, b, version_a, version_b;
   friend bool operator<(const Pair& x, const Pair& y) {  // top of the queue: most bytes, then first pushed
-    return x.bytes != y.bytes ? x.bytes < y.bytes : x.sequence > y.sequence;
+    if (x.bytes != y.bytes) return x.bytes < y.bytes;
+    return x.before_product != y.before_product ? x.before_product : x.sequence > y.sequence;
   }
 };
 
@@ -180,7 +183,9 @@ void Fuser::fuse_neighbours(bool siblings) {
   std::priority_queue<Pair> queue;
   int sequence = 0;
   const auto push = [&](int a, int b, double bytes) {
-    if (is_native(a) && is_native(b)) queue.push({bytes, sequence++, a, b, version_[a], version_[b]});
+    if (!is_native(a) || !is_native(b)) return;
+    const bool before_product = products_of(a).empty() && !products_of(b).empty();
+    queue.push({bytes, before_product, sequence++, a, b, version_[a], version_[b]});
   };
   const auto push_edges = [&](int cluster, bool both_ways) {
     for (int after : clusters_.after(cluster)) push(cluster, after, bytes_between(cluster, after));
