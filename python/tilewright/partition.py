@@ -8,11 +8,14 @@ us: norms and softmax as pointwise work, `transpose` as a view.
 from __future__ import annotations
 
 import operator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import fx
 from torch._functorch.partitioners import OpTypes, get_default_op_list, min_cut_rematerialization_partition
+from torch._guards import detect_fake_mode
+from torch._prims import rng_prims
 
 aten = torch.ops.aten
 
@@ -79,7 +82,27 @@ def partition(
     parts = min_cut_rematerialization_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
     for module in (joint, *parts):
         restore_operators(module)
+        add_drawn_values(module)
     return parts
+
+
+def add_drawn_values(module: fx.GraphModule) -> None:
+    """Gives example values to operators that draw random numbers again in backward, which PyTorch's partitioner wraps
+    and leaves without."""
+    for node in module.graph.nodes:
+        if node.target is rng_prims.run_and_save_rng_state:
+            node.meta.setdefault("val", tuple(user.meta["val"] for user in sorted(node.users, key=lambda u: u.args[1])))
+        elif node.target in (rng_prims.run_with_rng_state, rng_prims.graphsafe_run_with_rng_state):
+            node.meta.setdefault("val", drawn_value(node))
+
+
+def drawn_value(node: fx.Node) -> Any:
+    at = next(i for i, arg in enumerate(node.args) if isinstance(arg, torch._ops.OpOverload))
+    named = {name: arg for name, arg in node.kwargs.items() if name != "rng_state"}
+    args, kwargs = fx.node.map_arg((node.args[at + 1 :], named), lambda n: n.meta["val"])
+    draw: Any = node.args[at]
+    with detect_fake_mode() or nullcontext():
+        return draw(*args, **kwargs)
 
 
 def is_written_for_backward(node: fx.Node, known: OpTypes) -> bool:
