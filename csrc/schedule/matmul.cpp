@@ -1,8 +1,10 @@
 #include "schedule/matmul.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include "schedule/access_pricing.h"
 #include "schedule/family.h"
@@ -97,13 +99,24 @@ Sizes sizes_of(const ElementProgram& p) {
   return s;
 }
 
+double multiply_adds_a_clock(const ProgramProduct& product, const GpuFacts& gpu) {
+  switch (matrix_unit(product)) {
+    case MatrixUnit::kTensor16:
+      return gpu.tensor_bf16 / 2;
+    case MatrixUnit::kTensor32:
+      return gpu.tensor_bf16 / 4;
+    case MatrixUnit::kFma:
+      break;
+  }
+  return gpu.fma_f32;
+}
+
 // Clocks of a tile's product and what surrounds it, with this split of k.
 double clocks(const ElementProgram& p, const Tile& tile, int tile_k, int split, const Sizes& s, const GpuFacts& gpu) {
   constexpr double kAround = 3000;      // launch, first loads, stores
   constexpr double kStepLatency = 120;  // of a step that no other block hides
   constexpr double kJoin = 2500;        // blocks of a tile waiting for each other
-  const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
-  const double rate = is_fma ? gpu.fma_f32 : gpu.tensor_bf16 / 2 * (tile_k < 32 ? 0.5 : 1);
+  const double rate = multiply_adds_a_clock(p.products[0], gpu);
   const double products = static_cast<double>(p.products.size());
   const int64_t blocks = s.batches * ceil_quotient(s.m, tile.m) * ceil_quotient(s.n, tile.n) * split;
   const auto a_sm = static_cast<double>(ceil_quotient(blocks, std::max(gpu.sms, 1)));
@@ -147,6 +160,31 @@ MatmulParams choose_tile(const ElementProgram& p, const Context& ctx, bool copie
   }
   for (best.stages = 4; best.stages > 2 && matmul_smem_bytes(p, best) > ctx.gpu.smem_optin_bytes;) --best.stages;
   return best;
+}
+
+// Why an operand is better computed by a kernel of its own; "" where it is not. Each tile along the product's other
+// axis computes its elements again.
+std::string why_not_computed(const ElementProgram& p, const ProgramProduct& product, bool is_left,
+                             const MatmulParams& params, const GpuFacts& gpu) {
+  constexpr double kMostOfProduct = 0.5;
+  const int step = is_left ? product.lhs : product.rhs;
+  const Sizes s = sizes_of(p);
+  const int64_t tiles = is_left ? ceil_quotient(s.n, params.tile_n) : ceil_quotient(s.m, params.tile_m);
+  const double elements = static_cast<double>(s.batches * s.k * (is_left ? s.m : s.n));
+  const std::vector<bool> needed = p.needed_by({step});
+  Footprint again;
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    if (needed[i]) price_step(p, static_cast<int>(i), elements * static_cast<double>(tiles - 1), again);
+  }
+  const double again_clocks = again.fma_f32 / gpu.fma_f32 + again.alu / gpu.alu + again.sfu / gpu.sfu;
+  const auto products = static_cast<double>(is_left ? p.products.size() : 1);
+  const double multiply_adds = products * static_cast<double>(s.batches * s.m * s.n) * static_cast<double>(s.k);
+  const double product_clocks = multiply_adds / (multiply_adds_a_clock(product, gpu) * kUnitEfficiency);
+  if (again_clocks <= kMostOfProduct * product_clocks) return "";
+  std::ostringstream text;
+  text << "%" << product.node->operand(is_left ? 0 : 1)->name << " would be computed for each of " << tiles
+       << " tiles, which takes " << std::setprecision(2) << again_clocks / product_clocks << " of its product's time";
+  return text.str();
 }
 
 // ---- footprint
@@ -342,6 +380,13 @@ Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
   };
   const DType dtype = p.products[0].dtype;
   const MatmulParams general = choose_tile(p, ctx, /*copied=*/false);
+  const auto check_computed = [&](const ProgramProduct& product, bool is_left) {
+    const std::string why = why_not_computed(p, product, is_left, general, ctx.gpu);
+    if (!why.empty()) proposal.why_none.push_back(why);
+  };
+  check_computed(p.products[0], true);
+  for (const ProgramProduct& product : p.products) check_computed(product, false);
+  if (!proposal.why_none.empty()) return proposal;
   const auto left = copy_facts(p, p.products[0].lhs, operand_tile(p, p.products[0], general, true), dtype);
   bool copies_b = true;
   std::vector<std::pair<Expr, int64_t>> right;

@@ -296,6 +296,12 @@ TEST(Matmul, SaysWhyNot) {
   EXPECT_EQ(why("graph @k(%0: f32[8, 8], %1: f32[8, 8]) -> f32[8, 8] {\n %2 = matmul %0, %1 precision ieee\n"
                 "%3 = matmul %1, %0 precision ieee\n %4 = add %2, %3\n return %4 }"),
             "two products of matrices have unlike left operands");
+  EXPECT_EQ(why("graph @k(%0: bf16[4096, 4096], %1: bf16[4096, 4096]) -> f32[4096, 4096] {\n %2 = tanh %0\n"
+                "%3 = matmul %2, %1 precision ieee\n return %3 }"),
+            "matmul: %2 would be computed for each of 64 tiles, which takes 5.6 of its product's time");
+  EXPECT_EQ(why("graph @k(%0: bf16[4096, 4096], %1: bf16[4096, 64]) -> f32[4096, 64] {\n %2 = tanh %0\n"
+                "%3 = matmul %2, %1 precision ieee\n return %3 }"),
+            "");
 }
 
 }  // namespace
