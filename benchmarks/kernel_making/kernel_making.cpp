@@ -64,6 +64,7 @@ std::set<std::pair<std::string, std::string>> kernels_in(const std::vector<std::
 
 double middle(std::vector<Times> all, double (*of)(const Times&)) {
   std::vector<double> values;
+  values.reserve(all.size());
   for (const Times& t : all) values.push_back(of(t));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
