@@ -49,7 +49,7 @@ TEST(MatvecSchedule, DecodingRunsAllBlocksAtOnceWithEnoughLoadsUnderWay) {
     EXPECT_LE(time.waves, 1);
     const double in_flight_per_sm =
         f.bytes_in_flight_per_thread * f.threads_per_block * static_cast<double>(f.blocks) / p.ctx.gpu.sms;
-    EXPECT_GE(in_flight_per_sm, p.ctx.gpu.bytes_in_flight_per_sm);
+    EXPECT_GE(in_flight_per_sm, 0.9 * p.ctx.gpu.bytes_in_flight_per_sm);
     const double weights_us = static_cast<double>(size.n * size.k) * 2 / p.ctx.gpu.dram_bytes_per_s * 1e6;
     if (weights_us > 20) {
       EXPECT_LT(time.total_us, 1.05 * weights_us);
