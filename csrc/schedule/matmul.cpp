@@ -70,8 +70,8 @@ struct Tile {
   double efficiency;  // of the unit's rate
 };
 constexpr Tile kTensorTiles[] = {
-    {128, 128, 2, 2, 1.0}, {128, 64, 2, 2, 0.85}, {64, 128, 2, 2, 0.85},
-    {64, 64, 2, 2, 0.7},   {32, 128, 1, 4, 0.55}, {32, 64, 1, 2, 0.45},
+    {128, 128, 2, 2, 1.0}, {128, 128, 4, 2, 0.95}, {128, 64, 2, 2, 0.85}, {128, 64, 4, 2, 0.85},
+    {64, 128, 2, 2, 0.85}, {64, 64, 2, 2, 0.7},    {32, 128, 1, 4, 0.55}, {32, 64, 1, 2, 0.45},
 };
 constexpr Tile kFmaTiles[] = {
     {128, 64, 2, 2, 1.0},
@@ -114,15 +114,17 @@ double multiply_adds_a_clock(const ProgramProduct& product, const GpuFacts& gpu)
 // Clocks of a tile's product and what surrounds it, with this split of k.
 double clocks(const ElementProgram& p, const Tile& tile, int tile_k, int split, const Sizes& s, const GpuFacts& gpu) {
   constexpr double kAround = 3000;      // launch, first loads, stores
-  constexpr double kStepLatency = 120;  // of a step that no other block hides
-  constexpr double kJoin = 2500;        // blocks of a tile waiting for each other
+  constexpr double kStepLatency = 150;  // first fragments and the barrier of a step, which no other block hides
+  constexpr double kJoin = 3000;        // blocks of a tile waiting for each other
+  constexpr int kQuadrants = 4;         // of an SM, each with its own unit; a warp uses one
   const double rate = multiply_adds_a_clock(p.products[0], gpu);
   const double products = static_cast<double>(p.products.size());
   const int64_t blocks = s.batches * ceil_quotient(s.m, tile.m) * ceil_quotient(s.n, tile.n) * split;
   const auto a_sm = static_cast<double>(ceil_quotient(blocks, std::max(gpu.sms, 1)));
   const auto steps = static_cast<double>(ceil_quotient(ceil_quotient(s.k, tile_k), split));
   const double step = tile.m * tile.n * tile_k * products / (rate * kUnitEfficiency * tile.efficiency);
-  double total = kAround + steps * std::max(a_sm * step, kStepLatency);
+  const double of_warp = step * tile.efficiency / (tile.warps_m * tile.warps_n) * kQuadrants;
+  double total = kAround + steps * std::max(a_sm * step, of_warp + kStepLatency);
   if (split > 1) {
     const double bytes = 8.0 * products * static_cast<double>(blocks) * tile.m * tile.n;
     total += kJoin + bytes / (gpu.l2_bytes_per_s / gpu.clock_hz);
