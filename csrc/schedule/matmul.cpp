@@ -17,6 +17,8 @@ using Kind = ProgramStep::Kind;
 constexpr int kChunkBytes = 16;
 // Bytes along k that a stage holds of each row.
 constexpr int kStageBytes = 64;
+// For the sums of runs of k.
+constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 28;
 // What mma.sync reaches of the Tensor Cores' rate on the newest GPUs, and FMA loops of theirs.
 constexpr double kUnitEfficiency = 0.6;
 
@@ -138,13 +140,16 @@ MatmulParams choose_tile(const ElementProgram& p, const Context& ctx, bool copie
   const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
   MatmulParams best;
   best.tile_k = kStageBytes / static_cast<int>(bytes(p.products[0].dtype));
+  const auto products = static_cast<int64_t>(p.products.size());
   double fewest = std::numeric_limits<double>::infinity();
   const auto consider = [&](const auto& tiles) {
     for (const Tile& tile : tiles) {
-      const int sums = tile.m * tile.n / (tile.warps_m * tile.warps_n) / 32 * static_cast<int>(p.products.size());
+      const int64_t sums = products * tile.m * tile.n / (tile.warps_m * tile.warps_n) / 32;
       if (!copied && sums > 64) continue;
       for (int split = 1; split <= 32; split *= 2) {
         if (split > 1 && s.k / best.tile_k < 4 * split) break;
+        const int64_t tiles = s.batches * ceil_quotient(s.m, tile.m) * ceil_quotient(s.n, tile.n);
+        if (split > 1 && tiles * split * tile.m * tile.n * products > kMostWorkspaceBytes / 4) break;
         const double taken = clocks(p, tile, best.tile_k, split, s, ctx.gpu);
         if (taken >= fewest) continue;
         fewest = taken;
@@ -187,6 +192,12 @@ std::string why_not_computed(const ElementProgram& p, const ProgramProduct& prod
   text << "%" << product.node->operand(is_left ? 0 : 1)->name << " would be computed for each of " << tiles
        << " tiles, which takes " << std::setprecision(2) << again_clocks / product_clocks << " of its product's time";
   return text.str();
+}
+
+// The most tiles whose sums of runs of k fit into the workspace; any number where k is not split.
+int64_t most_split_tiles(const ElementProgram& p, const MatmulParams& s) {
+  if (s.split == 1) return std::numeric_limits<int64_t>::max();
+  return kMostWorkspaceBytes / (int64_t{4} * s.split * s.tile_m * s.tile_n * static_cast<int64_t>(p.products.size()));
 }
 
 // ---- footprint
@@ -371,6 +382,9 @@ Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
     c.condition.pointer_alignment = params.align;
     c.condition.index_32bit = index_32bit && !range.always_32bit;
     c.condition.divisible = std::move(divisible);
+    const int64_t tiles = most_split_tiles(p, params);
+    if (table.range(matmul_tiles(p, params)).upper > tiles)
+      c.condition.at_most.emplace_back(matmul_tiles(p, params), tiles);
     c.footprint = make_footprint(p, params, launch_matmul(p, c.schedule, ctx.gpu));
     proposal.candidates.push_back(std::move(c));
   };
@@ -417,8 +431,10 @@ Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
     fast.align = kChunkBytes;
     offer(fast, range.hint_32bit, divisible);
   }
-  if (range.hint_32bit && !range.always_32bit) offer(general, true, {});
-  offer(general, range.always_32bit, {});
+  MatmulParams last = general;
+  if (table.range(matmul_tiles(p, general)).upper > most_split_tiles(p, general)) last.split = 1;
+  if (last.split != general.split || (range.hint_32bit && !range.always_32bit)) offer(general, range.hint_32bit, {});
+  offer(last, range.always_32bit, {});
   return proposal;
 }
 

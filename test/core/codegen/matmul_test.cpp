@@ -283,6 +283,24 @@ TEST(Matmul, TakesSizesFromTheLaunch) {
   runner.check({{"s0", 33}, {"s1", 64}, {"s2", 24}}, {0, 2e-3}, /*shift=*/1);
 }
 
+// A split of k that suits the example needs a workspace that other sizes do not have: the last variant has none.
+TEST(Matmul, SplitsOnlyWhatHasAWorkspace) {
+  const KernelRunner runner(R"(graph @k(%0: bf16[s0, 4096], %1: bf16[4096, 128]) -> bf16[s0, 128]
+    symbols (s0 = 128 in [2, 4611686018427387903]) {
+    %2 = matmul %0, %1 precision ieee
+    %3 = cast %2 to bf16
+    return %3
+  })");
+  ASSERT_FALSE(runner.proposal.candidates.empty());
+  for (const Candidate& c : runner.proposal.candidates) {
+    const bool bounded = !c.condition.at_most.empty();
+    EXPECT_EQ(bounded, c.schedule.param("split") > 1) << print(c.schedule);
+  }
+  EXPECT_GT(runner.proposal.candidates.front().schedule.param("split"), 1);
+  EXPECT_EQ(runner.proposal.candidates.back().schedule.param("split"), 1);
+  EXPECT_EQ(runner.proposal.candidates.back().condition, Condition{});
+}
+
 TEST(Matmul, SaysWhyNot) {
   const auto why = [](const std::string& text) {
     const KernelRunner runner(text);
