@@ -1,4 +1,4 @@
-"""Functions of one 16-bit value for every value there is: on a GPU eager's very bits."""
+"""Functions of one value, for every 16-bit value there is and a sample of float32: on a GPU eager's very bits."""
 
 import pytest
 import torch
@@ -34,3 +34,15 @@ def test_every_value(name, dtype, device):
         # 2^-24 of x of each bit of erf.
         x = x[~(x.abs() > 1e38)]
         agrees(FUNCTIONS[name], x, rtol=2**-6 if dtype is torch.bfloat16 else 2**-9, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sampled_float32(name, device):
+    """Random bits: all magnitudes alike, with subnormals, infinities and NaN."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randint(-(1 << 31), 1 << 31, (1 << 13,), dtype=torch.int64, generator=generator)
+    x = x.to(torch.int32).view(torch.float32).to(device)
+    if device.type == "cuda":
+        agrees(FUNCTIONS[name], x, rtol=0, atol=0)
+    else:
+        agrees(FUNCTIONS[name], x[~(x.abs() > 1e38)], rtol=4e-6, atol=2e-6)
