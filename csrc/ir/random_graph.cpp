@@ -613,6 +613,7 @@ class Generator {
     Known b = partner(a, a.dtype());
     if (b.type().rank() == 0) b = add(Op::kFull, {b.value}, {{"shape", a.type().shape}}, b.magnitude, b.error);
     std::vector<Expr> dims;
+    dims.reserve(rank);
     for (int d = 0; d < rank; ++d) dims.emplace_back(d);
     std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
     b = add(Op::kPermute, {b.value}, {{"dims", dims}}, b.magnitude, b.error);

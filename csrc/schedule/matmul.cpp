@@ -45,23 +45,41 @@ std::string contiguous_axis(const ElementProgram& p, int step, const std::string
   return axis;
 }
 
+using Facts = std::vector<std::pair<Expr, int64_t>>;  // expressions that are multiples
+
+// Adds that `e` is a multiple of `lanes`; false where it is not at the hints.
+bool add_fact(const ElementProgram& p, const Expr& e, int64_t lanes, Facts& facts) {
+  const std::pair<Expr, int64_t> fact{e, lanes};
+  const SymbolTable& table = p.space.table();
+  if (!table.is_divisible(e, lanes) && std::find(facts.begin(), facts.end(), fact) == facts.end())
+    facts.push_back(fact);
+  return table.hint(e) % lanes == 0;
+}
+
 // Facts under which 16-byte copies bring the operand as it is; nothing where it is computed or lies otherwise.
-std::optional<std::vector<std::pair<Expr, int64_t>>> copy_facts(const ElementProgram& p, int step,
-                                                                const OperandTile& tile, DType dtype) {
+std::optional<Facts> copy_facts(const ElementProgram& p, int step, const OperandTile& tile, DType dtype) {
   const ProgramStep& s = p.steps[step];
   if (s.kind != Kind::kLoad || !s.guard.empty() || !s.picked.empty() || s.dtype != dtype) return std::nullopt;
   const LaneAccess access = lane_access(p, s.index, s.guard, tile.axis, tile.lanes, dtype, kChunkBytes);
   if (access.kind != LaneAccess::Kind::kVector || access.width != tile.lanes) return std::nullopt;
-  std::vector<std::pair<Expr, int64_t>> facts;
-  const SymbolTable& table = p.space.table();
-  const auto add = [&](const Expr& e) {
-    const std::pair<Expr, int64_t> fact{e, tile.lanes};
-    if (!table.is_divisible(e, tile.lanes) && std::find(facts.begin(), facts.end(), fact) == facts.end())
-      facts.push_back(fact);
-    return table.hint(e) % tile.lanes == 0;
-  };
-  bool holds = add(p.space.size(tile.axis));
-  for (const Expr& e : access.assumed) holds = add(e) && holds;
+  Facts facts;
+  bool holds = add_fact(p, p.space.size(tile.axis), tile.lanes, facts);
+  for (const Expr& e : access.assumed) holds = add_fact(p, e, tile.lanes, facts) && holds;
+  return holds ? std::optional(facts) : std::nullopt;
+}
+
+// Facts under which threads may load what an operand is computed from in vectors; nothing where they do not hold at the
+// hints.
+std::optional<Facts> load_facts(const ElementProgram& p, int step, const OperandTile& tile) {
+  const std::vector<bool> needed = p.needed_by({step});
+  Facts facts;
+  bool holds = true;
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const ProgramStep& s = p.steps[i];
+    if (!needed[i] || s.kind != Kind::kLoad) continue;
+    const LaneAccess access = lane_access(p, s.index, s.guard, tile.axis, tile.lanes, s.dtype, kChunkBytes);
+    for (const Expr& e : access.assumed) holds = add_fact(p, e, access.width, facts) && holds;
+  }
   return holds ? std::optional(facts) : std::nullopt;
 }
 
@@ -200,6 +218,80 @@ int64_t most_split_tiles(const ElementProgram& p, const MatmulParams& s) {
   return kMostWorkspaceBytes / (int64_t{4} * s.split * s.tile_m * s.tile_n * static_cast<int64_t>(p.products.size()));
 }
 
+std::vector<std::string> reasons_against(const ElementProgram& p, const MatmulParams& params, const GpuFacts& gpu) {
+  if (p.products[0].dtype == DType::kF64) return {"products of f64 are PyTorch's"};
+  std::vector<std::string> reasons;
+  const auto check = [&](const ProgramProduct& product, bool is_left) {
+    std::string why = why_not_computed(p, product, is_left, params, gpu);
+    if (!why.empty()) reasons.push_back(std::move(why));
+  };
+  check(p.products[0], /*is_left=*/true);
+  for (const ProgramProduct& product : p.products) check(product, /*is_left=*/false);
+  return reasons;
+}
+
+// Parameters with 16-byte accesses, and what they need.
+struct Choice {
+  MatmulParams params;
+  Facts divisible;
+
+  void need(const Facts& facts) {
+    for (const auto& fact : facts) {
+      if (std::find(divisible.begin(), divisible.end(), fact) == divisible.end()) divisible.push_back(fact);
+    }
+  }
+};
+
+// How the operands of one side come to shared memory: all by copies, or all computed. Nothing where neither holds at
+// the hints.
+struct Side {
+  bool copied = false;
+  Facts facts;
+};
+std::optional<Side> choose_side(const ElementProgram& p, const MatmulParams& general, bool is_left) {
+  Side copied{true, {}}, computed{false, {}};
+  bool may_copy = true, may_load = true;
+  for (size_t i = 0; i < (is_left ? 1 : p.products.size()); ++i) {
+    const ProgramProduct& product = p.products[i];
+    const OperandTile tile = operand_tile(p, product, general, is_left);
+    const int step = is_left ? product.lhs : product.rhs;
+    const auto append = [](Facts& all, const std::optional<Facts>& more) {
+      if (more) all.insert(all.end(), more->begin(), more->end());
+      return more.has_value();
+    };
+    may_copy = append(copied.facts, copy_facts(p, step, tile, product.dtype)) && may_copy;
+    may_load = append(computed.facts, load_facts(p, step, tile)) && may_load;
+  }
+  return may_copy ? std::optional(copied) : may_load ? std::optional(computed) : std::nullopt;
+}
+
+// Elements along n that a thread computes together: those of a 16-byte store of the narrowest output.
+int preferred_vec(const ElementProgram& p) {
+  int64_t narrowest = 4;
+  for (const ProgramStore& s : p.stores) narrowest = std::min(narrowest, bytes(s.dtype));
+  return narrowest >= 4 ? 4 : 8;
+}
+
+std::optional<Choice> choose_vectors(const ElementProgram& p, const Context& ctx, const MatmulParams& general) {
+  const std::optional<Side> left = choose_side(p, general, true), right = choose_side(p, general, false);
+  if (!left || !right) return std::nullopt;
+  Choice choice{choose_tile(p, ctx, left->copied && right->copied), {}};
+  choice.params.copy_a = left->copied, choice.params.copy_b = right->copied;
+  choice.params.align = kChunkBytes;
+  choice.need(left->facts);
+  choice.need(right->facts);
+  const Expr& n = p.space.size(p.matrix.n);
+  for (int vec = preferred_vec(p); vec > 1; vec /= 2) {
+    const VectorFacts facts = vector_facts(p, p.matrix.n, vec);
+    if (p.space.table().hint(n) % vec != 0 || !facts.holds_at_hint) continue;
+    choice.params.vec = vec;
+    if (!p.space.table().is_divisible(n, vec)) choice.need({{n, vec}});
+    choice.need(facts.divisible);
+    break;
+  }
+  return choice;
+}
+
 // ---- footprint
 
 void price_operand(const ElementProgram& p, int step, double times, Footprint& f) {
@@ -267,13 +359,6 @@ Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const L
     f.accesses.push_back({"sums of runs of k", false, bytes, bytes, 1});
   }
   return f;
-}
-
-// Elements along n that a thread computes together: those of a 16-byte store of the narrowest output.
-int preferred_vec(const ElementProgram& p) {
-  int64_t narrowest = 4;
-  for (const ProgramStore& s : p.stores) narrowest = std::min(narrowest, bytes(s.dtype));
-  return narrowest >= 4 ? 4 : 8;
 }
 
 }  // namespace
@@ -369,68 +454,25 @@ LaunchShape launch_matmul(const ElementProgram& p, const Schedule& schedule, con
 
 Proposal propose_matmul(const ElementProgram& p, const Context& ctx) {
   Proposal proposal;
-  if (p.products[0].dtype == DType::kF64) {
-    proposal.why_none.emplace_back("products of f64 are PyTorch's");
-    return proposal;
-  }
+  const MatmulParams general = choose_tile(p, ctx, /*copied=*/false);
+  proposal.why_none = reasons_against(p, general, ctx.gpu);
+  if (!proposal.why_none.empty()) return proposal;
   const IndexRange range = index_range(p);
   const SymbolTable& table = p.space.table();
-  const auto offer = [&](MatmulParams params, bool index_32bit, std::vector<std::pair<Expr, int64_t>> divisible) {
+  const auto offer = [&](MatmulParams params, bool index_32bit, Facts divisible) {
     params.index_bits = index_32bit ? 32 : 64;
     Candidate c;
     c.schedule = params.schedule();
     c.condition.pointer_alignment = params.align;
     c.condition.index_32bit = index_32bit && !range.always_32bit;
     c.condition.divisible = std::move(divisible);
-    const int64_t tiles = most_split_tiles(p, params);
-    if (table.range(matmul_tiles(p, params)).upper > tiles)
-      c.condition.at_most.emplace_back(matmul_tiles(p, params), tiles);
+    const Expr tiles = matmul_tiles(p, params);
+    const int64_t most = most_split_tiles(p, params);
+    if (table.range(tiles).upper > most) c.condition.at_most.emplace_back(tiles, most);
     c.footprint = make_footprint(p, params, launch_matmul(p, c.schedule, ctx.gpu));
     proposal.candidates.push_back(std::move(c));
   };
-  std::vector<std::pair<Expr, int64_t>> divisible;
-  const auto join = [&](const std::vector<std::pair<Expr, int64_t>>& facts) {
-    for (const auto& fact : facts) {
-      if (std::find(divisible.begin(), divisible.end(), fact) == divisible.end()) divisible.push_back(fact);
-    }
-  };
-  const DType dtype = p.products[0].dtype;
-  const MatmulParams general = choose_tile(p, ctx, /*copied=*/false);
-  const auto check_computed = [&](const ProgramProduct& product, bool is_left) {
-    const std::string why = why_not_computed(p, product, is_left, general, ctx.gpu);
-    if (!why.empty()) proposal.why_none.push_back(why);
-  };
-  check_computed(p.products[0], true);
-  for (const ProgramProduct& product : p.products) check_computed(product, false);
-  if (!proposal.why_none.empty()) return proposal;
-  const auto left = copy_facts(p, p.products[0].lhs, operand_tile(p, p.products[0], general, true), dtype);
-  bool copies_b = true;
-  std::vector<std::pair<Expr, int64_t>> right;
-  for (const ProgramProduct& product : p.products) {
-    const auto facts = copy_facts(p, product.rhs, operand_tile(p, product, general, false), dtype);
-    copies_b = copies_b && facts.has_value();
-    if (facts) right.insert(right.end(), facts->begin(), facts->end());
-  }
-  MatmulParams fast = choose_tile(p, ctx, left && copies_b);
-  fast.copy_a = left.has_value();
-  fast.copy_b = copies_b;
-  if (left) join(*left);
-  if (copies_b) join(right);
-  const Expr& n = p.space.size(p.matrix.n);
-  for (int vec = preferred_vec(p); vec > 1; vec /= 2) {
-    if (table.hint(n) % vec != 0) continue;
-    const VectorFacts facts = vector_facts(p, p.matrix.n, vec);
-    if (!facts.holds_at_hint) continue;
-    fast.vec = vec;
-    if (!table.is_divisible(n, vec)) join({{n, vec}});
-    join(facts.divisible);
-    break;
-  }
-  const bool is_fast = fast.copy_a || fast.copy_b || fast.vec > 1;
-  if (is_fast) {
-    fast.align = kChunkBytes;
-    offer(fast, range.hint_32bit, divisible);
-  }
+  if (auto fast = choose_vectors(p, ctx, general)) offer(fast->params, range.hint_32bit, std::move(fast->divisible));
   MatmulParams last = general;
   if (table.range(matmul_tiles(p, general)).upper > most_split_tiles(p, general)) last.split = 1;
   if (last.split != general.split || (range.hint_32bit && !range.always_32bit)) offer(general, range.hint_32bit, {});

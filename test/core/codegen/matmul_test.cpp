@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 
 #include "kernel_runner.h"
 
@@ -263,24 +264,31 @@ TEST(Matmul, PlantedFaultsAreFound) {
 
 // One kernel for sizes that only the launch knows; the variants' conditions hold or do not.
 TEST(Matmul, TakesSizesFromTheLaunch) {
-  KernelRunner runner(R"(graph @k(%0: bf16[s0, s1], %1: bf16[s2, s1], %2: bf16[s2]) -> bf16[s0, s2]
-    symbols (s0 = 64 in [0, 4096], s1 = 64 in [0, 4096], s2 = 64 in [0, 4096]) {
-    %3 = permute %1 dims [1, 0]
-    %4 = matmul %0, %3 precision ieee
-    %5 = cast %2 to f32
-    %6 = expand %5 shape [s0, s2]
-    %7 = add %4, %6
-    %8 = cast %7 to bf16
-    return %8
-  })");
-  EXPECT_GT(runner.proposal.candidates.size(), 1u);
-  runner.check_shared = true;
-  for (const auto& [m, k, n] :
-       {std::tuple{64, 64, 64}, {1, 8, 8}, {65, 72, 80}, {33, 7, 5}, {40, 0, 16}, {5, 100, 2}}) {
-    SCOPED_TRACE(std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n));
-    runner.check({{"s0", m}, {"s1", k}, {"s2", n}}, {0, 2e-3});
+  for (const std::string operand : {"permute $ dims [0, 1]", "neg $"}) {  // copied to shared memory, or computed
+    const auto of = [&](const char* value) { return std::regex_replace(operand, std::regex("\\$"), value); };
+    KernelRunner runner(R"(graph @k(%0: bf16[s0, s1], %1: bf16[s2, s1], %2: bf16[s2]) -> bf16[s0, s2]
+      symbols (s0 = 64 in [0, 4096], s1 = 64 in [0, 4096], s2 = 64 in [0, 4096]) {
+      %8 = )" + of("%0") +
+                        "\n%9 = " + of("%1") +
+                        R"(
+      %3 = permute %9 dims [1, 0]
+      %4 = matmul %8, %3 precision ieee
+      %5 = cast %2 to f32
+      %6 = expand %5 shape [s0, s2]
+      %7 = add %4, %6
+      %10 = cast %7 to bf16
+      return %10
+    })");
+    EXPECT_GT(runner.proposal.candidates.size(), 1u);
+    runner.check_shared = true;
+    using Sizes = std::tuple<int, int, int>;
+    for (const auto& [m, k, n] :
+         {Sizes{64, 64, 64}, {1, 8, 8}, {65, 72, 80}, {33, 7, 5}, {40, 0, 16}, {5, 100, 2}, {20, 36, 64}}) {
+      SCOPED_TRACE(operand + " " + std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n));
+      runner.check({{"s0", m}, {"s1", k}, {"s2", n}}, {0, 2e-3});
+    }
+    runner.check({{"s0", 33}, {"s1", 64}, {"s2", 24}}, {0, 2e-3}, /*shift=*/1);
   }
-  runner.check({{"s0", 33}, {"s1", 64}, {"s2", 24}}, {0, 2e-3}, /*shift=*/1);
 }
 
 // A split of k that suits the example needs a workspace that other sizes do not have: the last variant has none.
