@@ -20,7 +20,7 @@ from tilewright.testing.agreement import alias_pairs, same, tensors
 from tilewright.testing.text_runs import DTYPES
 
 ELEMENT_TYPES = ("f32", "bf16", "f16", "i64", "i32", "u8", "bool", "c64")
-WAYS = ("forward", "backward", "in place")
+WAYS = ("forward", "backward", "in place", "error")
 DEVICE = "cpu"
 # What memory held before: of these only the form is compared.
 UNINITIALIZED = {
@@ -72,6 +72,8 @@ def cases(ops: dict[str, Any], dtypes: Iterable[str] = ELEMENT_TYPES, ways: Iter
 def has_way(op: Any, dtype: torch.dtype, way: str) -> bool:
     if way == "backward":
         return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes(DEVICE)
+    if way == "error":  # bad input, which the database has for one type
+        return op.error_inputs_func is not None and dtype is torch.float32
     return way == "forward" or op.get_inplace() is not None
 
 
@@ -80,6 +82,8 @@ def samples(op: Any, case: Case) -> list[Any]:
     set_rng_seed(0)  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if case.way == "error":
+            return [bad.sample_input for bad in op.error_inputs(DEVICE)]
         found = list(op.sample_inputs(DEVICE, DTYPES[case.dtype], requires_grad=case.way == "backward"))
     if case.way == "in place":
         found = [sample for sample in found if isinstance(sample.input, torch.Tensor) and not sample.broadcasts_input]
@@ -253,8 +257,11 @@ class KnownKernels(GraphCompiler):
         return calls.compile_part(device, kind, gm, example_inputs)
 
 
-def check_sample(op: Any, case: Case, sample: Any, options: Options, ran: set[str]) -> Finding:
-    """Compares one sample; `ran` holds the keys of kernels that have been held against eager."""
+def check_sample(
+    op: Any, case: Case, sample: Any, options: Options, ran: set[str], dynamic: bool | None = None
+) -> Finding:
+    """Compares one sample; `ran` holds the keys of kernels that have been held against eager, `dynamic` is
+    torch.compile's."""
     operator = op.get_inplace() if case.way == "in place" else op.get_op()
 
     def run(value: Any, args: Any, kwargs: Any) -> Any:
@@ -263,22 +270,22 @@ def check_sample(op: Any, case: Case, sample: Any, options: Options, ran: set[st
     values = op.name not in UNINITIALIZED
     compiler = KnownKernels(options, ran=ran)
     eager = observe(run, sample, case.way)
-    compiled = observe(compiled_function(run, compiler.compile), sample, case.way)
+    compiled = observe(compiled_function(run, compiler.compile, dynamic), sample, case.way)
     why = difference(eager, compiled, values)
     if not why:
         result = "known" if compiler.known else "same"
     elif near_float64(eager, compiled, observe(run, sample, case.way, widen=True)):
         result = "near float64"
-    elif not difference(observe(compiled_function(run, "aot_eager"), sample, case.way), compiled, values):
+    elif not difference(observe(compiled_function(run, "aot_eager", dynamic), sample, case.way), compiled, values):
         result = "as aot_eager"
     else:
         result = "differs"
     return finding(compiler.parts, result, why)
 
 
-def compiled_function(run: Callable[..., Any], backend: Any) -> Any:
+def compiled_function(run: Callable[..., Any], backend: Any, dynamic: bool | None = None) -> Any:
     torch._dynamo.reset()
-    return torch.compile(run, backend=backend)
+    return torch.compile(run, backend=backend, dynamic=dynamic)
 
 
 def finding(parts: list[CompiledPart], result: str, why: str) -> Finding:

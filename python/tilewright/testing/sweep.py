@@ -105,7 +105,7 @@ def work(todo: list[Case], log: Log, arguments: argparse.Namespace, count: Any) 
                 continue
             log.begin((case, i))
             signal.setitimer(signal.ITIMER_REAL, arguments.limit)
-            finding = check_sample(ops[case.operator], case, found[i], options, ran)
+            finding = check_sample(ops[case.operator], case, found[i], options, ran, arguments.dynamic or None)
             signal.setitimer(signal.ITIMER_REAL, 0)
             log.end((case, i), finding)
             if finding.result != "differs":
@@ -175,6 +175,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one sample")
+    parser.add_argument("--dynamic", action="store_true", help="with symbolic sizes; use a folder of its own")
     parser.add_argument("--target", default="sim:sm_90a")
     parser.add_argument("--results", type=Path, default=Path("build/sweep"), help="folder of the findings")
     parser.add_argument("--again", default="", help="makes findings anew whose result this matches, as 'differs'")

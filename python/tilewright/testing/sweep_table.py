@@ -42,9 +42,9 @@ def table(found: Found) -> str:
 
 
 def cell(by_case: dict[Case, list[Finding]], name: str, dtype: str) -> str:
-    forward, backward, in_place = (by_case.get(Case(name, dtype, way), []) for way in WAYS)
+    forward, backward, in_place, error = (by_case.get(Case(name, dtype, way), []) for way in WAYS)
     kinds = [kind_of(found) for found in (forward + in_place, backward) if found]
-    differs = any(finding.result == "differs" for finding in forward + backward + in_place)
+    differs = any(finding.result == "differs" for finding in forward + backward + in_place + error)
     return " / ".join(dict.fromkeys(kinds)) + ("!" if differs else "")
 
 
