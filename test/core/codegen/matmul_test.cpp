@@ -177,6 +177,12 @@ TEST_P(RandomProducts, AgreeWithTheInterpreter) {
       if (seed % 3 == 1) set_params(c.schedule, kTiles[seed / 3 % kTiles.size()]);
       if (seed % 3 == 2) set_params(c.schedule, {{"split", 3}, {"stages", 2 + static_cast<int64_t>(seed / 3 % 2)}});
     }
+    if (seed % 7 == 3) {
+      for (Candidate& c : runner.proposal.candidates) {
+        if (c.schedule.family == "matmul")
+          set_params(c.schedule, {{"tile_k", 2 * c.schedule.param("tile_k")}, {"stages", 3}});
+      }
+    }
     if (seed % 5 == 4) {
       for (Candidate& c : runner.proposal.candidates) set_params(c.schedule, {{"index_bits", 64}});
     }

@@ -52,5 +52,14 @@ TEST(RandomGraphs, WithReductions) {
   EXPECT_GT(check_seeds(1000, 60, options, "sm_90a"), 10);
 }
 
+TEST(RandomGraphs, WithProductsOfMatrices) {
+  RandomGraphOptions options;
+  options.nodes = 6;
+  options.products = true;
+  options.reductions = false;
+  options.dtypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kBool};
+  EXPECT_GT(check_seeds(2000, 150, options, "sm_80"), 30);
+}
+
 }  // namespace
 }  // namespace tilewright
