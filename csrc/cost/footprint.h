@@ -22,6 +22,9 @@ struct Footprint {
   double fma_f32 = 0, fma_f64 = 0, alu = 0, sfu = 0, tensor_flops = 0;
   double smem_bytes_moved = 0;
 
+  // A block copies tiles of operands, multiplies them, then computes what follows the product: one after the other.
+  bool tiles_products = false;
+
   int64_t blocks = 0;
   int threads_per_block = 0;
   int registers_per_thread = 0;  // estimate before assembly, the assembler's figure after

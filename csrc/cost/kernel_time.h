@@ -9,7 +9,7 @@ namespace tilewright {
 
 // Predicts how long one kernel takes on the GPU from its footprint (docs/cost-model.md):
 //
-//   t = fixed + max(memory, issue, special functions, shared memory, tensor cores, latency, starting blocks)
+//   t = fixed + max(memory, issue, special functions, shared memory, tensor cores, latency, starting blocks) + phases
 //
 // A copy of 128 MB on the h200: 268 MB at 4.25 TB/s are 63.2 us of memory; 32768 blocks at 1660 a microsecond start in
 // 19.7 us; one load's latency in each of 32 waves takes 11.2 us; with 0.5 us of ramp and drain t is 63.6 us, bound by
@@ -27,6 +27,7 @@ struct KernelTime {
   double latency_us = 0;
   double blocks_us = 0;
   double fixed_us = 0;
+  double phases_us = 0;  // of kernels that tile products: filling the first tiles, and what follows the product
 
   double dram_bytes = 0;  // moved
   double waves = 0;       // blocks over what the GPU holds at once

@@ -93,6 +93,7 @@ Json to_json(const KernelTime& t) {
           {"latency_us", t.latency_us},
           {"blocks_us", t.blocks_us},
           {"fixed_us", t.fixed_us},
+          {"phases_us", t.phases_us},
           {"waves", t.waves},
           {"occupancy", t.occupancy.fraction},
           {"occupancy_limit", t.occupancy.limit}};

@@ -318,6 +318,7 @@ Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const L
   const double size = static_cast<double>(bytes(p.products[0].dtype));
   f.blocks = p.body->symbols().hint(shape.grid[0]) * p.body->symbols().hint(shape.grid[1]);
   f.threads_per_block = s.threads();
+  f.tiles_products = true;
   f.smem_bytes = matmul_smem_bytes(p, s);
   price_operand(p, p.products[0].lhs, tiles_n, f);
   for (const ProgramProduct& product : p.products) price_operand(p, product.rhs, tiles_m, f);

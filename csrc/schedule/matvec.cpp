@@ -16,6 +16,8 @@ using Kind = ProgramStep::Kind;
 
 constexpr int64_t kMostVectors = 16;
 constexpr int kWarp = 32;
+// Loads under way on an SM that suffice, as threads that add are not loading.
+constexpr double kInFlightPerSm = 48 * 1024;
 
 int64_t ceil_power(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
@@ -80,39 +82,51 @@ int64_t blocks_of(const Facts& f, const MatvecParams& s) {
 
 // Fitted to what the assembler gave 300 kernels; 9 off on average.
 int estimated_registers(const Facts& f, const MatvecParams& s) {
-  const int64_t own_rows = s.across ? 1 : s.rows;  // accesses of each product under way, times unroll
+  const int64_t own_rows = s.across ? 1 : s.rows;
   const int64_t raw = std::max<int64_t>(access_bytes(f, s) / 4, 1) * own_rows * f.products * s.unroll;
   const int64_t sums = f.products * s.columns * (s.across ? s.vec : s.rows);
   return static_cast<int>(std::min<int64_t>(255, 24 + raw * 2 / 5 + sums * 14 / 5 + s.columns));
+}
+
+// Loads under way on an SM that is full of blocks.
+double in_flight_per_sm(const Facts& f, const MatvecParams& s, const GpuFacts& gpu) {
+  const int blocks = occupancy(s.threads, estimated_registers(f, s), 0, gpu).blocks_per_sm;
+  return static_cast<double>(int64_t{blocks} * s.threads * s.rows * f.products * s.unroll * access_bytes(f, s));
 }
 
 bool fits_an_sm(const Facts& f, const MatvecParams& s, const GpuFacts& gpu) {
   return occupancy(s.threads, estimated_registers(f, s), 0, gpu).blocks_per_sm > 0;
 }
 
-// As measured on an H200 over weights of 8 to 525 MB, 50 choices each. For one vector all blocks run at once where up
-// to four rows a block allow it, with few threads each: within 3 % of the best. For more vectors two rows a block and
-// 128 threads are: within 4 %.
-void choose_along(const ElementProgram& p, const Facts& f, const GpuFacts& gpu, MatvecParams& s) {
-  constexpr int64_t kMostUnderWay = 8;  // accesses of a thread
+// Measured on an H200 over 450 schedules of nine products: small blocks with few registers that fill the SMs' threads
+// are within 2 % of the best everywhere, however many waves of them there are. Where k is short, each thread takes all
+// its accesses at once, to four rows; where it is long, it goes over one row (two, for several vectors), with enough
+// under way on an SM.
+void choose_along(const Facts& f, const GpuFacts& gpu, MatvecParams& s) {
+  constexpr int64_t kLongestShort = 512;  // accesses to a row
+  constexpr int64_t kRowsOfShort = 4;
+  constexpr int kThreadsOfLong = 128;
   s.columns = static_cast<int>(std::min(ceil_power(f.few), kMostVectors));
-  const int64_t at_once = int64_t{gpu.sms} * gpu.max_blocks_per_sm;
-  s.rows = 1;
-  if (s.columns == 1)
-    while (s.rows < 4 && blocks_of(f, s) > at_once) s.rows *= 2;
-  if (s.columns > 1 || blocks_of(f, s) > at_once) s.rows = 2;
-  s.threads = s.columns > 1 || blocks_of(f, s) > at_once ? 128 : s.rows == 1 ? 64 : kWarp;
-  s.unroll = s.columns == 2 || s.rows * f.products * 2 > kMostUnderWay ? 1 : 2;
-  if (blocks_of(f, s) < 2 * gpu.sms) s.rows = 1;
-  // Where few blocks are left more threads share k.
-  while (s.threads < 512 && blocks_of(f, s) * s.threads < int64_t{gpu.sms} * 512) s.threads *= 2;
   const int64_t steps = ceil_quotient(f.depth, s.vec);
-  while (s.threads > kWarp && steps < int64_t{s.threads} * s.unroll) s.threads /= 2;
-  // A rest of k takes a loop of its own.
-  if (steps < int64_t{s.threads} * s.unroll ||
-      !p.space.table().is_divisible(p.space.size(p.matrix.k), int64_t{s.vec} * s.threads * s.unroll))
-    s.unroll = 1;
-  while (s.threads > kWarp && !fits_an_sm(f, s, gpu)) s.threads /= 2;
+  const bool is_short = steps <= kLongestShort && s.columns == 1;
+  s.unroll = steps > kWarp ? 2 : 1;
+  if (is_short) {
+    s.rows = kRowsOfShort;
+    s.threads = static_cast<int>(ceil_quotient(ceil_quotient(steps, s.unroll), kWarp) * kWarp);
+  } else {
+    s.rows = std::min(s.columns, 2);
+    s.threads = static_cast<int>(std::min<int64_t>(kThreadsOfLong, ceil_quotient(steps, kWarp) * kWarp));
+    MatvecParams single = s;
+    single.unroll = 1;
+    if (in_flight_per_sm(f, single, gpu) >= kInFlightPerSm) s.unroll = 1;
+    // Where few blocks are left more threads share k.
+    while (s.threads < 512 && blocks_of(f, s) * s.threads < int64_t{gpu.sms} * 512 &&
+           steps >= int64_t{s.threads} * s.unroll * 2) {
+      s.threads *= 2;
+    }
+  }
+  // Two blocks an SM at least: fewer rows each where there are few.
+  while (s.rows > 1 && blocks_of(f, s) < 2 * gpu.sms) s.rows /= 2;
 }
 
 void choose_across(const ElementProgram& p, const Facts& f, const GpuFacts& gpu, MatvecParams& s) {
@@ -158,7 +172,7 @@ std::optional<Choice> with_vectors(const ElementProgram& p, const Context& ctx, 
   MatvecParams& s = c.params;
   s.vec = vec;
   const Facts facts = facts_of(p, s);
-  s.across ? choose_across(p, facts, ctx.gpu, s) : choose_along(p, facts, ctx.gpu, s);
+  s.across ? choose_across(p, facts, ctx.gpu, s) : choose_along(facts, ctx.gpu, s);
   if (s.across && s.vec < vec) return std::nullopt;  // a later try has this many
   const auto require = [&](const std::string& axis, int lanes) {
     if (lanes == 1) return true;
@@ -230,7 +244,8 @@ Footprint make_footprint(const ElementProgram& p, const MatvecParams& s, const L
   const auto blocks = static_cast<double>(p.space.table().hint(shape.grid[0]));
   const double products = blocks * sums * static_cast<double>(f.depth);
   const bool is_f64 = p.steps[p.products[0].result].dtype == DType::kF64;
-  (is_f64 ? footprint.fma_f64 : footprint.fma_f32) += products;
+  // Measured on an H200: eight more vectors add 32.5 us to 4096 x 14336, twice what the multiply-adds alone would take.
+  (is_f64 ? footprint.fma_f64 : footprint.fma_f32) += 2 * products;
   const double joined = s.across ? sums * s.sharers() : sums * s.threads * 2 * 5;  // shuffles and sums over a warp
   footprint.alu += blocks * joined;
   const int64_t parts = s.across ? s.part_stride() * s.vec : static_cast<int64_t>(sums) * (s.threads / kWarp);
@@ -315,7 +330,7 @@ Proposal propose_matvec(const ElementProgram& p, const Context& ctx) {
   if (is_general) return proposal;
   MatvecParams general = params;
   const Facts facts = facts_of(p, general);
-  general.across ? choose_across(p, facts, ctx.gpu, general) : choose_along(p, facts, ctx.gpu, general);
+  general.across ? choose_across(p, facts, ctx.gpu, general) : choose_along(facts, ctx.gpu, general);
   if (general.across) general.unroll = 1;
   if (range.hint_32bit && !range.always_32bit) offer(general, {}, true);
   offer(general, {}, range.always_32bit);

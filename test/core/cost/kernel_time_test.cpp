@@ -130,6 +130,20 @@ TEST(KernelTime, ProductsTakeWholeWavesOfTheirTiles) {
   EXPECT_NEAR(product(133).tensor_us / product(132).tensor_us, 2, 0.01);
 }
 
+TEST(KernelTime, WhatFollowsATiledProductIsNotHidden) {
+  Footprint f;
+  f.tensor_flops = 2.0 * 512 * 2048 * 2048;
+  f.blocks = 128;
+  f.threads_per_block = 128;
+  f.registers_per_thread = 168;
+  f.tiles_products = true;
+  const double bare_us = price_kernel(f, h200()).total_us;
+  f.alu = 40.0 * 512 * 2048;  // a gelu
+  const KernelTime with_gelu = price_kernel(f, h200());
+  EXPECT_STREQ(with_gelu.bound, "tensor");
+  EXPECT_GT(with_gelu.total_us, bare_us + 1);
+}
+
 TEST(KernelTime, TransfersTakeLatencyAndLink) {
   EXPECT_NEAR(transfer_us(55e9, h200()), 1e6 + h200().link_latency_us, 1);
 }

@@ -38,7 +38,7 @@ struct Size {
   int64_t n, k;
 };
 
-TEST(MatvecSchedule, DecodingRunsAllBlocksAtOnceWithEnoughLoadsUnderWay) {
+TEST(MatvecSchedule, DecodingHasEnoughLoadsUnderWay) {
   for (const Size size : {Size{4096, 14336}, Size{14336, 4096}, Size{2048, 2048}, Size{8192, 2048}}) {
     SCOPED_TRACE(testing::Message() << size.n << " x " << size.k);
     const Proposed p(product(1, size.n, size.k));
@@ -46,15 +46,28 @@ TEST(MatvecSchedule, DecodingRunsAllBlocksAtOnceWithEnoughLoadsUnderWay) {
     const Footprint& f = p.candidates[0].footprint;
     const KernelTime time = price_kernel(f, p.ctx.gpu);
     EXPECT_EQ(p.candidates[0].schedule.param("vec"), 8);
-    EXPECT_LE(time.waves, 1);
-    const double in_flight_per_sm =
-        f.bytes_in_flight_per_thread * f.threads_per_block * static_cast<double>(f.blocks) / p.ctx.gpu.sms;
-    EXPECT_GE(in_flight_per_sm, 0.9 * p.ctx.gpu.bytes_in_flight_per_sm);
+    const double blocks_per_sm =
+        std::min<double>(static_cast<double>(f.blocks) / p.ctx.gpu.sms, time.occupancy.blocks_per_sm);
+    EXPECT_GE(f.bytes_in_flight_per_thread * f.threads_per_block * blocks_per_sm, p.ctx.gpu.bytes_in_flight_per_sm);
     const double weights_us = static_cast<double>(size.n * size.k) * 2 / p.ctx.gpu.dram_bytes_per_s * 1e6;
     if (weights_us > 20) {
       EXPECT_LT(time.total_us, 1.05 * weights_us);
     }
   }
+}
+
+// Within 2 % of the fastest of some 50 schedules each, on an H200.
+TEST(MatvecSchedule, IsTheOneMeasuredToBeFast) {
+  const auto best = [](int64_t m, int64_t n, int64_t k) {
+    const Schedule s = Proposed(product(m, n, k)).candidates.at(0).schedule;
+    return std::vector<int64_t>{s.param("rows"), s.param("threads"), s.param("unroll")};
+  };
+  EXPECT_EQ(best(1, 4096, 14336), (std::vector<int64_t>{1, 128, 2}));
+  EXPECT_EQ(best(1, 14336, 4096), (std::vector<int64_t>{4, 256, 2}));
+  EXPECT_EQ(best(1, 2048, 2048), (std::vector<int64_t>{4, 128, 2}));
+  EXPECT_EQ(best(1, 128256, 2048), (std::vector<int64_t>{4, 128, 2}));
+  EXPECT_EQ(best(2, 4096, 14336), (std::vector<int64_t>{2, 128, 1}));
+  EXPECT_EQ(best(4, 4096, 14336), (std::vector<int64_t>{2, 128, 2}));
 }
 
 TEST(MatvecSchedule, VectorsLieAlongTheMatrixsMemory) {
