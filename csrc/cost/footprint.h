@@ -22,8 +22,9 @@ struct Footprint {
   double fma_f32 = 0, fma_f64 = 0, alu = 0, sfu = 0, tensor_flops = 0;
   double smem_bytes_moved = 0;
 
-  // A block copies tiles of operands, multiplies them, then computes what follows the product: one after the other.
-  bool tiles_products = false;
+  // Of a kernel that tiles products, in which a block copies and multiplies tiles, then computes what follows: 1; 2
+  // where blocks that share k join their sums in between. 0 for other kernels.
+  int tile_phases = 0;
 
   int64_t blocks = 0;
   int threads_per_block = 0;

@@ -40,6 +40,7 @@ constexpr double kWavesThatFlow = 5;
 constexpr double kTileBandwidth = 0.85;
 constexpr double kTileL2Cost = 0.65;
 constexpr double kTileFillUs = 1.2;
+constexpr double kTileJoinUs = 1.5;
 constexpr double kTileFmaRate = 0.65;
 
 double resident_share(double value_bytes, const GpuFacts& gpu) {
@@ -113,7 +114,7 @@ void price_arithmetic(const Footprint& f, double active_sms, const GpuFacts& gpu
 void price_tiles(const Footprint& f, KernelTime& t) {
   t.dram_us /= kTileBandwidth;
   t.l2_us *= kTileL2Cost;
-  t.phases_us = std::ceil(t.waves) * kTileFillUs;
+  t.phases_us = std::ceil(t.waves) * kTileFillUs + (f.tile_phases - 1) * kTileJoinUs;
   if (f.tensor_flops > 0) {
     t.phases_us += t.alu_us;
     t.alu_us = 0;
@@ -145,7 +146,7 @@ KernelTime price_kernel(const Footprint& footprint, const GpuFacts& gpu) {
   const double load_us = gpu.latency_us * (t.dram_bytes > 0 ? 1 : kL2LatencyRatio);
   t.latency_us = std::ceil(t.waves) * (load_us + footprint.barriers * kBarrierUs);
   t.blocks_us = static_cast<double>(footprint.blocks) / gpu.blocks_per_us;
-  if (footprint.tiles_products) price_tiles(footprint, t);
+  if (footprint.tile_phases > 0) price_tiles(footprint, t);
 
   const struct {
     double us;

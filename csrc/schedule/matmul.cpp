@@ -318,7 +318,7 @@ Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const L
   const double size = static_cast<double>(bytes(p.products[0].dtype));
   f.blocks = p.body->symbols().hint(shape.grid[0]) * p.body->symbols().hint(shape.grid[1]);
   f.threads_per_block = s.threads();
-  f.tiles_products = true;
+  f.tile_phases = s.split > 1 ? 2 : 1;
   f.smem_bytes = matmul_smem_bytes(p, s);
   price_operand(p, p.products[0].lhs, tiles_n, f);
   for (const ProgramProduct& product : p.products) price_operand(p, product.rhs, tiles_m, f);
@@ -334,7 +334,7 @@ Footprint make_footprint(const ElementProgram& p, const MatmulParams& s, const L
     if (p.steps[i].kind == Kind::kLoad) {
       price_load(p, static_cast<int>(i), walk, f);
     } else {
-      price_step(p, static_cast<int>(i), elements, f);
+      price_step(p, static_cast<int>(i), elements * s.split, f);  // by one of `split` blocks
     }
   }
   for (size_t i = 0; i < p.stores.size(); ++i) price_store(p, static_cast<int>(i), walk, f);

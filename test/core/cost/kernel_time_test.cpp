@@ -136,12 +136,14 @@ TEST(KernelTime, WhatFollowsATiledProductIsNotHidden) {
   f.blocks = 128;
   f.threads_per_block = 128;
   f.registers_per_thread = 168;
-  f.tiles_products = true;
+  f.tile_phases = 1;
   const double bare_us = price_kernel(f, h200()).total_us;
   f.alu = 40.0 * 512 * 2048;  // a gelu
   const KernelTime with_gelu = price_kernel(f, h200());
   EXPECT_STREQ(with_gelu.bound, "tensor");
   EXPECT_GT(with_gelu.total_us, bare_us + 1);
+  f.tile_phases = 2;
+  EXPECT_GT(price_kernel(f, h200()).total_us, with_gelu.total_us + 1);
 }
 
 TEST(KernelTime, TransfersTakeLatencyAndLink) {
