@@ -161,6 +161,13 @@ const std::vector<Params> kTiles = {
     {{"tile_m", 32}, {"tile_n", 64}, {"warps_m", 1}, {"warps_n", 2}},
 };
 
+// An operand is better computed by a kernel of its own.
+bool is_computed_too_often(const Proposal& proposal) {
+  return std::any_of(proposal.why_none.begin(), proposal.why_none.end(), [](const std::string& why) {
+    return why.find("would be computed for each of") != std::string::npos;
+  });
+}
+
 // As proposed, with other tiles, or with k split and fewer stages.
 class RandomProducts : public testing::TestWithParam<int> {};
 
@@ -171,6 +178,7 @@ TEST_P(RandomProducts, AgreeWithTheInterpreter) {
     const RandomProduct product = ProductMaker(seed).make();
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + product.text);
     KernelRunner runner(product.text, seed % 2 ? "sm_80" : "sm_90a");
+    if (is_computed_too_often(runner.proposal)) continue;
     runner.check_shared = true;
     runner.completion = seed % 2 ? sim::Completion::kLazy : sim::Completion::kEager;
     for (Candidate& c : runner.proposal.candidates) {
