@@ -195,7 +195,13 @@ class MatmulKernel {
 
   // How far the lines of the operand lie apart in global memory, in elements, where that is one distance.
   std::optional<Expr> line_distance(const Operand& o) const {
-    return p_.space.coefficient(p_.steps[o.step].index, o.tile.along_k ? o.axis : p_.matrix.k);
+    const std::optional<Expr> distance =
+        p_.space.coefficient(p_.steps[o.step].index, o.tile.along_k ? o.axis : p_.matrix.k);
+    if (!distance || !p_.space.not_negative(*distance)) return std::nullopt;  // addresses are sums without signs
+    const bool varies = std::any_of(p_.axes.begin(), p_.axes.end(), [&](const ProgramAxis& axis) {
+      return p_.space.depends_on(*distance, axis.symbol);
+    });
+    return varies ? std::nullopt : distance;
   }
 
   // One chunk, `lines` behind the one at `axes` where lines have a distance, else at `axes`.

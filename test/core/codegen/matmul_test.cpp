@@ -113,10 +113,11 @@ class ProductMaker {
   }
   std::string widened(const std::string& value) { return dtype_ == "f32" ? value : line("cast " + value + " to f32"); }
 
-  // Rows by columns: as it is, transposed, with gaps between rows, of fewer batches, computed, or of one row.
+  // Rows by columns: as it is, transposed, with gaps between rows, of fewer batches, computed, of one row, or
+  // backwards.
   std::string operand(int64_t rows, int64_t columns) {
     const std::string transposed = batch_ ? " dims [0, 2, 1]" : " dims [1, 0]";
-    switch (pick(0, 6)) {
+    switch (pick(0, 7)) {
       case 0:
       case 1:
         return line("permute " + parameter(dims(columns, rows)) + transposed);
@@ -130,6 +131,8 @@ class ProductMaker {
                       : parameter({rows, columns});
       case 4:
         return line("neg " + parameter(dims(rows, columns)));
+      case 6:
+        return line("flip " + parameter(dims(rows, columns)) + " dims [" + std::to_string(pick(0, 1)) + "]");
       case 5:
         return line("expand " + parameter({columns}) + " shape " + shape(rows, columns));
       default:
