@@ -129,13 +129,22 @@ int estimated_registers(const ElementProgram& p, const MatmulParams& s) {
 }
 
 // Passes over the banks for a copied 128 bytes of a tile: two where it takes half lines of global memory.
-double copy_passes(const ElementProgram& p, const MatmulParams& s, bool is_left) {
-  return operand_tile(p, p.products[0], s, is_left).line_bytes() < 128 ? 2 : 1;
+double copy_passes(int line_elements, DType dtype) { return line_elements * bytes(dtype) < 128 ? 2 : 1; }
+
+// Which operands lie along k.
+struct Lines {
+  bool left_along_k = true, right_along_k = true;
+};
+Lines lines_of(const ElementProgram& p) {
+  const ProgramProduct& product = p.products[0];
+  return {contiguous_axis(p, product.lhs, p.matrix.m) == p.matrix.k,
+          contiguous_axis(p, product.rhs, p.matrix.n) == p.matrix.k};
 }
 
 // Clocks of a kernel with these parameters. Fitted to 800 kernels on an H200, of products from 1 x 4096 x 14336 to
 // 4096 x 4096 x 4096: 17 % off on average, and the choice by it at most 9 % slower than the best.
-double clocks(const ElementProgram& p, const MatmulParams& s, const Sizes& sizes, const GpuFacts& gpu) {
+double clocks(const ElementProgram& p, const MatmulParams& s, const Sizes& sizes, const Lines& lines,
+              const GpuFacts& gpu) {
   constexpr double kAround = 3300;       // first loads, stores
   constexpr double kStepLatency = 474;   // of a step that nothing else hides
   constexpr double kReached = 0.82;      // of what a unit can do
@@ -152,8 +161,9 @@ double clocks(const ElementProgram& p, const MatmulParams& s, const Sizes& sizes
   const double multiplying =
       s.tile_m * s.tile_n * s.tile_k * products / (multiply_adds_a_clock(p.products[0], gpu) * kReached);
   const double read = (s.warp_m() + products * s.warp_n()) * s.warps();
-  const double written =
-      s.tile_m * copy_passes(p, s, /*is_left=*/true) + products * s.tile_n * copy_passes(p, s, /*is_left=*/false);
+  const DType dtype = p.products[0].dtype;
+  const double written = s.tile_m * copy_passes(lines.left_along_k ? s.tile_k : s.tile_m, dtype) +
+                         products * s.tile_n * copy_passes(lines.right_along_k ? s.tile_k : s.tile_n, dtype);
   const double moving = (read + written) * s.tile_k * size / kSmemBytesPerClock;
   const Occupancy fitting = occupancy(s.threads(), estimated_registers(p, s), matmul_smem_bytes(p, s), gpu);
   if (fitting.blocks_per_sm == 0) return std::numeric_limits<double>::infinity();
@@ -173,6 +183,7 @@ double clocks(const ElementProgram& p, const MatmulParams& s, const Sizes& sizes
 // `copied`: both operands come by copies; computed ones take registers of their own, which the largest tiles have not.
 MatmulParams choose_tile(const ElementProgram& p, const Context& ctx, bool copied) {
   const Sizes sizes = sizes_of(p);
+  const Lines lines = lines_of(p);
   const bool is_fma = matrix_unit(p.products[0]) == MatrixUnit::kFma;
   const auto size = static_cast<int>(bytes(p.products[0].dtype));
   const auto products = static_cast<int64_t>(p.products.size());
@@ -182,7 +193,7 @@ MatmulParams choose_tile(const ElementProgram& p, const Context& ctx, bool copie
     if (s.split > 1 && sizes.k / s.tile_k < 4 * s.split) return;
     const int64_t tiles = sizes.batches * ceil_quotient(sizes.m, s.tile_m) * ceil_quotient(sizes.n, s.tile_n);
     if (s.split > 1 && tiles * s.split * s.tile_m * s.tile_n * products > kMostWorkspaceBytes / 4) return;
-    const double taken = clocks(p, s, sizes, ctx.gpu);
+    const double taken = clocks(p, s, sizes, lines, ctx.gpu);
     if (taken >= fewest * 0.999) return;
     fewest = taken;
     best = s;
@@ -443,9 +454,9 @@ OperandTile operand_tile(const ElementProgram& p, const ProgramProduct& product,
 int handed_row(const MatmulParams& s) { return s.warp_n() + 8; }
 
 int64_t matmul_smem_bytes(const ElementProgram& p, const MatmulParams& s) {
-  int64_t stage = operand_tile(p, p.products[0], s, true).bytes();
-  for (const ProgramProduct& product : p.products) stage += operand_tile(p, product, s, false).bytes();
-  const int64_t handed = int64_t{4} * handed_row(s) * s.warp_m() * s.warps() * static_cast<int64_t>(p.products.size());
+  const auto products = static_cast<int64_t>(p.products.size());
+  const int64_t stage = (s.tile_m + products * s.tile_n) * s.tile_k * bytes(p.products[0].dtype);
+  const int64_t handed = int64_t{4} * handed_row(s) * s.warp_m() * s.warps() * products;
   return std::max(stage * s.stages, handed);
 }
 
