@@ -10,7 +10,7 @@ import torch
 from tilewright.options import read_options
 
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
-from tilewright.testing import operator_cases
+from tilewright.testing import operator_cases, sweep
 from tilewright.testing.operator_cases import Case, Finding, Observed, check_sample, chosen, difference, samples
 from tilewright.testing.sweep_table import table
 
@@ -95,20 +95,22 @@ def test_a_kernel_is_simulated_once():
         ran |= set(finding.kernels)
 
 
-def run_sweep(folder, *arguments):
-    command = [sys.executable, "-m", "tilewright.testing.sweep", "--operators", "neg|sign", "--dtypes", "f32", "--ways"]
-    command += ["forward", "--samples", "1", "--jobs", "2", "--results", str(folder), "-v", *arguments]
+def run_sweep(folder, operators, *arguments):
+    command = [sys.executable, "-m", "tilewright.testing.sweep", "--operators", operators, "--dtypes", "f32", "--ways"]
+    command += ["forward", "--samples", "1", "--results", str(folder), "-v", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
 
 def test_it_goes_on_where_it_ended_and_limits_time(tmp_path):
     """A sample that takes too long ends its process, and is a difference; what is there is not run again."""
-    code, text = run_sweep(tmp_path, "--limit", "0.001")
-    assert code == 1 and "2 samples: 2 differs" in text and "neg f32 forward 0: longer than 0.001 s" in text
-    assert run_sweep(tmp_path) == (code, text)
-    code, text = run_sweep(tmp_path, "--again", "differs")
-    assert code == 0 and text == "2 samples: 2 same\n"
+    code, text = run_sweep(tmp_path, "neg", "--limit", "0.001")
+    assert code == 1 and "1 samples: 1 differs" in text and "neg f32 forward 0: longer than 0.001 s" in text
+    code, text = run_sweep(tmp_path, "neg|sign")
+    assert code == 1 and "2 samples:" in text and "1 differs" in text and "1 same" in text
+    again = sweep.parse(["--operators", "neg", "--again", "differs", "--results", str(tmp_path)])
+    sweep.join_files(again)
+    assert [case.operator for case, _ in sweep.read_findings(tmp_path)] == ["sign"]
 
 
 def test_the_table_says_what_became_of_an_operator():
@@ -118,11 +120,16 @@ def test_the_table_says_what_became_of_an_operator():
     found = {
         (case("add", "f32"), 0): Finding("same", launches=1),
         (case("add", "f32", "backward"), 0): Finding("same", views=1),
-        (case("sort", "f32"), 0): Finding("same", calls=["aten.sort.default: no rule"]),
-        (case("sort", "i64"), 2): Finding("differs", why="output 0:\n  dtype", launches=1, calls=["aten.sort.default"]),
+        (case("sort", "f32"), 0): Finding("same", calls=["aten.sort.default: no rule expands it"]),
+        (case("sort", "i64"), 2): Finding(
+            "differs", why="output 0:\n  dtype", launches=1, calls=["aten.sort.stable: no"]
+        ),
+        (case("sort", "f32", "error"), 0): Finding("as aot_eager", "eager: ValueError: no; compiled: IndexError: 1"),
     }
     text = table(found)
-    assert "from 4 samples" in text and "3 same, 1 differs" in text
+    assert "from 5 samples" in text and "3 same, 1 differs, 1 as aot_eager" in text
     assert "| `add` | native / view |  |" in text
-    assert "| `sort` | call |  |  | part! |" in text
-    assert "- `sort` i64 forward: output 0: dtype\n" in text
+    assert "| `sort` | call* |  |  | part! |" in text
+    assert "## Differences\n\n- `sort` i64 forward: output 0: dtype\n" in text
+    assert "- `sort` f32 error: eager: ValueError; compiled: IndexError\n" in text
+    assert text.endswith("no rule\n\n- `aten.sort.stable`: no\n")

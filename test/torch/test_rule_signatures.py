@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._inductor.inductor_prims  # defines some of prims
 
 RULES = Path(__file__).resolve().parents[2] / "csrc" / "passes" / "rules"
 HEAD = re.compile(r"^rule ([\w.| ]+?)\s*\((.*?)\)\s*(?::|when|=>|\{|$)", re.MULTILINE)
@@ -44,7 +45,10 @@ def parse_default(text):
 @pytest.mark.parametrize("name, parameters", list(heads()))
 def test_head_is_the_schema(name, parameters):
     namespace, op, overload = name.split(".")
-    schema = getattr(getattr(getattr(torch.ops, namespace), op), overload)._schema
+    packet = getattr(getattr(torch.ops, namespace), op, None)
+    if packet is None and namespace == "prims":
+        pytest.skip("this PyTorch has no such operator")
+    schema = getattr(packet, overload)._schema
     found = []
     for p in split_parameters(parameters):
         head, _, default = p.partition("=")

@@ -80,15 +80,20 @@ def read_findings(folder: Path) -> dict[Key, Finding]:
     return found
 
 
-def join_files(folder: Path, again: str) -> None:
+def join_files(arguments: argparse.Namespace) -> None:
     """Makes one file of all, without findings that are to be made again."""
-    found = read_findings(folder)
-    for path in folder.glob("*.jsonl"):
+    found, chosen_cases = read_findings(arguments.results), set(selected(arguments))
+    for path in arguments.results.glob("*.jsonl"):
         path.unlink()
-    log = Log(folder / "findings.jsonl")
-    for key, finding in sorted(found.items()):
-        if not again or not re.search(again, finding.result):
-            log.end(key, finding)
+    log = Log(arguments.results / "findings.jsonl")
+    for (case, i), finding in sorted(found.items()):
+        if not arguments.again or case not in chosen_cases or not re.search(arguments.again, finding.result):
+            log.end((case, i), finding)
+
+
+def selected(arguments: argparse.Namespace) -> list[Case]:
+    every = cases(operators(), arguments.dtypes, arguments.ways)
+    return [case for case in every if re.fullmatch(arguments.operators, case.operator)]
 
 
 def work(todo: list[Case], log: Log, arguments: argparse.Namespace, count: Any) -> None:
@@ -139,11 +144,7 @@ def run_shard(todo: list[Case], log: Log, arguments: argparse.Namespace, count: 
 
 
 def sweep(arguments: argparse.Namespace) -> None:
-    todo = [
-        case
-        for case in cases(operators(), arguments.dtypes, arguments.ways)
-        if re.fullmatch(arguments.operators, case.operator)
-    ]
+    todo = selected(arguments)
     count = multiprocessing.Value("i", 0)
     shards = [
         run_shard(todo[i :: arguments.jobs], Log(arguments.results / f"shard{i}.jsonl"), arguments, count)
@@ -190,7 +191,7 @@ def main(given: list[str] | None = None) -> int:
     if arguments.table:
         write_table(TABLE, read_findings(arguments.results))
         return 0
-    join_files(arguments.results, arguments.again)
+    join_files(arguments)
     sweep(arguments)
     return 1 if report(read_findings(arguments.results), arguments) else 0
 

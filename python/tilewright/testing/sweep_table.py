@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -18,8 +19,11 @@ PyTorch's own capture differs from eager; "known" had no kernel that another sam
 
 Each cell says what the samples became, forward and, behind a slash where it is another, backward; in place counts as
 forward. `native`: kernels and views alone; `view`: views alone; `part`: kernels and calls of PyTorch; `call`: calls
-alone; `-`: nothing to run. `!` marks a difference, explained below; an empty cell is a type that PyTorch does not take.
+alone; `-`: nothing to run. `*` marks what is as aot_eager, `!` a difference, both listed below; an empty cell is a type
+that PyTorch does not take.
 """
+NO_RULE = "no rule expands it"
+MANY = 12  # names in one line
 
 
 def write_table(path: Path, found: Found) -> None:
@@ -38,14 +42,17 @@ def table(found: Found) -> str:
     head = ["operator", *ELEMENT_TYPES]
     lines = [head, ["---"] * len(head), *rows]
     text = TEXT.format(samples=len(found), results=results) + "\n" + "".join(f"| {' | '.join(r)} |\n" for r in lines)
-    return text + differences(found)
+    text += section("Differences", differences(found, "differs"))
+    text += section("As aot_eager, not as eager", differences(found, "as aot_eager"))
+    return text + section("Left to PyTorch for another reason than that there is no rule", refusals(found))
 
 
 def cell(by_case: dict[Case, list[Finding]], name: str, dtype: str) -> str:
     forward, backward, in_place, error = (by_case.get(Case(name, dtype, way), []) for way in WAYS)
     kinds = [kind_of(found) for found in (forward + in_place, backward) if found]
-    differs = any(finding.result == "differs" for finding in forward + backward + in_place + error)
-    return " / ".join(dict.fromkeys(kinds)) + ("!" if differs else "")
+    results = {finding.result for finding in forward + backward + in_place + error}
+    marks = ("*" if "as aot_eager" in results else "") + ("!" if "differs" in results else "")
+    return " / ".join(dict.fromkeys(kinds)) + marks
 
 
 def kind_of(found: list[Finding]) -> str:
@@ -56,13 +63,41 @@ def kind_of(found: list[Finding]) -> str:
     return "part" if any(finding.launches for finding in found) else "call"
 
 
-def differences(found: Found) -> str:
+def differences(found: Found, result: str) -> dict[str, list[str]]:
     """Each difference once, with the cases that have it."""
     cases: dict[str, list[str]] = defaultdict(list)
     for (case, _), finding in sorted(found.items()):
-        if finding.result == "differs":
-            cases[" ".join(finding.why.split())[:200]].append(f"`{case.operator}` {case.dtype} {case.way}")
-    if not cases:
+        if finding.result == result:
+            cases[in_short(finding.why)].append(f"`{case.operator}` {case.dtype} {case.way}")
+    return cases
+
+
+def in_short(why: str) -> str:
+    """Without what only one sample has: messages, places, amounts, sizes."""
+    why = " ".join(why.split())
+    if errors := re.match(r"eager: (\w+).*; compiled: (\w+)", why):
+        return f"eager: {errors[1]}; compiled: {errors[2]}"
+    why = re.sub(r"(Mismatched elements|Greatest|Scalars|Expected).*", "", why)
+    return re.sub(r" \(\d[\d, ]*\)", "", why)[:160].strip()
+
+
+def refusals(found: Found) -> dict[str, list[str]]:
+    """Why operators with a rule are left to PyTorch all the same."""
+    operators: dict[str, list[str]] = defaultdict(list)
+    for _, finding in sorted(found.items()):
+        for call in finding.calls:
+            operator, _, why = call.partition(": ")
+            if why != NO_RULE:
+                operators[re.sub(r"rule at \S+: ", "", why)].append(f"`{operator}`")
+    return operators
+
+
+def section(title: str, lines: dict[str, list[str]]) -> str:
+    if not lines:
         return ""
-    lines = [f"- {', '.join(dict.fromkeys(names))}: {why}\n" for why, names in sorted(cases.items())]
-    return "\n## Differences\n\n" + "".join(lines)
+    text = f"\n## {title}\n\n"
+    for why, names in sorted(lines.items()):
+        names = sorted(set(names))
+        more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+        text += f"- {', '.join(names[:MANY])}{more}: {why}\n"
+    return text
