@@ -167,6 +167,10 @@ def test_graph_breaks_pass_writes_on(device):
     agrees(fn, torch.randn(4, device=device), torch.randn(4, device=device), fullgraph=False)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
+    reason="PyTorch 2.11 takes a call in one thread for part of what Dynamo traces in another",
+)
 def test_threads_run_one_function(device):
     """Each with tensors of its own, some of which need another kernel or another compile."""
     compiled = torch.compile(lambda x: torch.nn.functional.softmax(x * 2, -1).sum(0), backend=Recorder())
