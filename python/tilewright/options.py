@@ -55,7 +55,7 @@ class Options:
         doc="eager: every operator rounds as eager does; fast: float32 between fused operators",
     )
     matmul: str = option(
-        "call",
+        "auto",
         "TILEWRIGHT_MATMUL",
         key=False,
         choices=("auto", "generate", "call"),
