@@ -24,6 +24,7 @@ import torch.nn.functional as F
 
 CONTENDERS = ("eager", "inductor", "autotune", "generate", "auto")
 ROTATING_BYTES = 400e6  # eight times an H200's L2
+CALLS_A_REPLAY = 24  # so that the start of a graph is lost among them
 GRAPH_CALLS = 40  # of a graph at least, beside which the start of its replay is little
 
 
@@ -148,6 +149,7 @@ def timed(
         return measure.interleaved_us({n: (lambda call=call: call(x, *weights)) for n, call in calls.items()}, rounds)
     size = sum(w.numel() * w.element_size() for w in weights)
     sets = [weights] + [[torch.randn_like(w) for w in weights] for _ in range(max(3, round(ROTATING_BYTES / size)))]
+    sets *= -(-CALLS_A_REPLAY // len(sets))
     sets *= max(1, round(GRAPH_CALLS / len(sets)))
     with torch.no_grad():
         replays = {name: rotating_graph(call, x, sets) for name, call in calls.items()}
