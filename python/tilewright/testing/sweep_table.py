@@ -26,8 +26,8 @@ NO_RULE = "no rule expands it"
 MANY = 12  # names in one line
 # Differences that are not Tilewright's to mend.
 REASONS = {
-    "tensordot": "of a product of 16-bit numbers with an expanded operand PyTorch's fake tensors have other strides than "
-    "its kernel gives, and the captured graph promises those",
+    "tensordot": "of a product of 16-bit numbers with an expanded operand PyTorch's fake tensors have other strides "
+    "than its kernel gives, and the captured graph promises those",
 }
 
 
