@@ -5,6 +5,7 @@
 #include <map>
 #include <regex>
 
+#include "../load_assembler.h"
 #include "kernel_runner.h"
 
 namespace tilewright {
@@ -241,6 +242,25 @@ TEST(Matmul, HasNoBankConflictsAndFullSectors) {
           EXPECT_EQ(a.passes, a.ideal_passes) << a.text;
           EXPECT_EQ(a.sectors, a.ideal_sectors) << a.text;
         }
+      }
+    }
+  }
+}
+
+// The variant for the example's sizes, for all architectures. Needs nvJitLink, but no GPU.
+TEST(Matmul, AssemblesWithoutSpills) {
+  std::string why;
+  const std::shared_ptr<Assembler> assembler = load_assembler(&why);
+  if (!assembler) GTEST_SKIP() << why;
+  for (const Multiplied& type : {kMultiplied[0], kMultiplied[2], kMultiplied[3]}) {
+    for (const bool transposed : {false, true}) {
+      const std::string text = plain_product(type.dtype, type.precision, transposed, !transposed, 4096, 4096, 4096);
+      for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a"}) {
+        const KernelRunner runner(text, arch);
+        const Schedule& schedule = runner.proposal.candidates.front().schedule;
+        SCOPED_TRACE(std::string(type.dtype) + " " + type.precision + " " + print(schedule) + " for " + arch);
+        const KernelCode code = generate(runner.body, schedule, arch, runner.context);
+        EXPECT_EQ(assembler->assemble(code.ptx, arch, code.entry).spill_store_bytes, 0);
       }
     }
   }
