@@ -12,11 +12,8 @@ struct FamilyBuilder {
   std::unique_ptr<llvm::Module> (*build)(llvm::LLVMContext&, const ElementProgram&, const Schedule&, const GpuFacts&);
 };
 constexpr FamilyBuilder kBuilders[] = {
-    {"pointwise", build_pointwise},
-    {"transpose", build_transpose},
-    {"reduction", build_reduction},
-    {"matvec", build_matvec},
-    {"matmul", build_matmul},
+    {"pointwise", build_pointwise}, {"transpose", build_transpose}, {"reduction", build_reduction},
+    {"matvec", build_matvec},       {"matmul", build_matmul},
 };
 
 }  // namespace

@@ -11,8 +11,8 @@ struct ProgramRefusal {
   std::string why;
 };
 
-// The program of a body over the axes of its values: in the order of the dimensions, none joined. Throws ProgramRefusal.
-// Private to schedule/element_program.cpp.
+// The program of a body over the axes of its values: in the order of the dimensions, none joined. Throws
+// ProgramRefusal. Private to schedule/element_program.cpp.
 ElementProgram make_program(const Graph& body);
 
 }  // namespace tilewright

@@ -89,6 +89,7 @@ TEST_P(Halves, PackedArithmeticActsOnEachHalf) {
   const HalfFormat f = GetParam();
   const std::string t = std::string(f.name) + "x2";
   std::vector<uint64_t> pairs;
+  pairs.reserve(f.values->size());
   for (size_t i = 0; i < f.values->size(); ++i)
     pairs.push_back((*f.values)[i] << 16 | (*f.values)[(i * 5 + 3) % f.values->size()]);
   const auto v = [=](uint64_t h) { return value_of(f, h & 0xffff); };
