@@ -13,7 +13,6 @@ namespace tilewright::sim {
 
 // Results that are NaN are canonical in PTX.
 inline constexpr uint32_t kNaN32 = 0x7fffffffu;
-inline constexpr uint64_t kNaN64 = 0x7fffffffffffffffull;
 inline constexpr uint16_t kNaN16 = 0x7fffu;
 
 TW_SIM_INLINE float canonical(float r) { return r != r ? std::bit_cast<float>(kNaN32) : r; }
